@@ -417,7 +417,7 @@ def _add_up(
     )
     common = np.zeros((groups, 1 + len(names)))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
-    for _, entries in buckets.take(reader.entry):
+    for entries in buckets.take(reader.entry):
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))

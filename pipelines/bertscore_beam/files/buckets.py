@@ -1,15 +1,13 @@
-"""Rows by bucket: in memory, or on the disk where they do not fit."""
+"""Rows by bucket on the disk, where they do not fit in memory, and rows by value."""
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import IO, TypeVar
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-Kind = TypeVar("Kind", bound=np.generic)
-
-_OPEN_BITS = 7
+_MOST_BITS = 7
 """At most 128 files are open at a time: some systems allow a process 256."""
 
 
@@ -21,7 +19,7 @@ def bucket_of(keys: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
 
 
 class Buckets:
-    """Rows in temporary files that stay open. A file holds a bucket, or several if there are many.
+    """Rows by bucket, each in a temporary file that stays open.
 
     The files have no names, so that a killed process leaves nothing on the disk.
     """
@@ -29,9 +27,9 @@ class Buckets:
     def __init__(
         self, bits: int, key_of: Callable[[npt.NDArray[np.void]], npt.NDArray[np.uint64]]
     ) -> None:
-        self._bits = bits
+        """Make 2 ** bits buckets, or as many as there may be open files."""
+        self._bits = min(bits, _MOST_BITS)
         self._key_of = key_of
-        self._file_bits = min(bits, _OPEN_BITS)
         self._files: dict[int, IO[bytes]] = {}
 
     def close(self) -> None:
@@ -41,32 +39,21 @@ class Buckets:
 
     def add(self, rows: npt.NDArray[np.void]) -> None:
         """Append rows to the files of their buckets. Shape (N,)."""
-        for number, in_bucket in split_by_bucket(rows, self._key_of(rows), self._file_bits):
-            if number not in self._files:
-                self._files[number] = tempfile.TemporaryFile(prefix="bertscore-")  # noqa: SIM115
-            self._files[number].write(in_bucket.tobytes())
+        for bucket, places in rows_by_value(bucket_of(self._key_of(rows), self._bits)):
+            if bucket not in self._files:
+                self._files[bucket] = tempfile.TemporaryFile(prefix="bertscore-")  # noqa: SIM115
+            self._files[bucket].write(rows[places].tobytes())
 
-    def take(self, kind: "np.dtype[np.void]") -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-        """Yield each bucket that has rows, with its rows in the order in which they were added.
+    def take(self, kind: "np.dtype[np.void]") -> Iterator[npt.NDArray[np.void]]:
+        """Yield the rows of each bucket that has any, in the order in which they were added.
 
         A file is gone when it has been read.
         """
-        for number in sorted(self._files):
-            with self._files.pop(number) as file:
+        for bucket in sorted(self._files):
+            with self._files.pop(bucket) as file:
                 file.seek(0)  # writes what is still in memory
                 rows = np.fromfile(file, dtype=kind)
-            if self._bits == self._file_bits:
-                yield number, rows
-            else:
-                yield from split_by_bucket(rows, self._key_of(rows), self._bits)
-
-
-def split_by_bucket(
-    rows: npt.NDArray[Kind], keys: npt.NDArray[np.uint64], bits: int
-) -> Iterator[tuple[int, npt.NDArray[Kind]]]:
-    """Yield each bucket that has rows, ascending, with its rows in their order. Shape (N,)."""
-    for bucket, places in rows_by_value(bucket_of(keys, bits)):
-        yield bucket, rows[places]
+            yield rows
 
 
 def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:

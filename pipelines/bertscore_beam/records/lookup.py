@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.dump.digests import Digests
 from bertscore_beam.dump.splits import part_name
-from bertscore_beam.files.buckets import split_by_bucket
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.index import Index, IndexFiles, are_sound, read_index
+from bertscore_beam.records.index import IndexFile, IndexReader, are_sound, read_index
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
@@ -41,7 +41,10 @@ from bertscore_core.stats.score_statistics import NOT_COUNTED
 logger = logging.getLogger(__name__)
 
 _READERS = 8
-"""Buckets that are searched at the same time, for the sake of object stores."""
+"""Files that are searched at the same time, for the sake of object stores."""
+
+_Hits: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]
+"""Rows that are in a file of the index, and their entries there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,57 +196,74 @@ class EarlierRun:
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
     def _find_in_index(self, wanted: "_WantedRows") -> list[str]:
-        """Look into the index; return what is wrong with each entry that is damaged."""
+        """Look into the files of the index; return what is wrong with them and their entries.
+
+        Several are searched at the same time, but what is found is taken in their order.
+        """
         with self._lock:  # opened once for all threads
-            opened = self._index
-        if opened is None:
+            reader = self._index
+        if reader is None:
             return []
-        index, files = opened
-        codes = equal_settings(index.signatures, wanted.signed.signatures)
-        if (codes == NO_SETTING).all():
-            return []
-        rows = wanted.missing()
-        rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
-        by_bucket = split_by_bucket(rows, wanted.digests[rows, 0], index.bits)
-        chosen = [found for found in by_bucket if index.rows[found[0]]]
+        missing = wanted.missing()
+        by_digest = missing[np.argsort(wanted.digests[missing, 0], kind="stable")]
+        search = partial(self._search, reader, wanted, by_digest)
+        files = reader.index.files
+        problems: list[str] = []
+        for file, found in zip(files, in_parallel(search, files, _READERS, waiting=0), strict=True):
+            hits, of_file = found
+            problems += of_file
+            for rows, entries in hits:
+                is_first = ~wanted.result.found[rows]
+                wanted.put(rows[is_first], entries[is_first], file.reasons)
+        return problems
 
-        def search(of_bucket: tuple[int, npt.NDArray[np.int64]]) -> int:
-            """Search a bucket for rows in the order of their digests; take the scores it has.
+    def _search(
+        self,
+        reader: IndexReader,
+        wanted: "_WantedRows",
+        by_digest: npt.NDArray[np.int64],
+        file: IndexFile,
+    ) -> tuple[list[_Hits], list[str]]:
+        """Search a file for the rows that those before it do not have, as far as that is known.
 
-            Return how many entries are damaged.
-            """
-            bucket, rows = of_bucket
-            held, damaged = files.open(bucket), 0
-            if held is None:
-                _say_left_out(self._folder.shown)
-                return damaged
-            keys, all_entries = held
-            places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
-            # More than once only where digests share their high half, or for several settings.
-            while True:
-                is_hit = places < len(keys)
-                is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
-                rows, places = rows[is_hit], places[is_hit]
-                if not len(rows):
-                    break
-                entries = np.asarray(all_entries[places])
-                equal = (entries["low"] == wanted.digests[rows, 1]) & (
-                    codes[entries["setting"]] == wanted.signed.codes[rows]
-                )
-                sound = are_sound(keys[places[equal]], entries[equal], index)
-                damaged += int(np.count_nonzero(~sound))
-                equal[equal] = sound
-                wanted.put(rows[equal], entries[equal], index.reasons)
-                rows, places = rows[~equal], places[~equal] + 1
-            return damaged
-
-        damaged = sum(in_parallel(search, chosen, _READERS))
-        return ["an entry of its index has a wrong checksum"] * damaged
+        Return what it has of them, and what is wrong with it and its entries.
+        """
+        codes = equal_settings(file.signatures, wanted.signed.signatures)
+        rows = by_digest[~wanted.result.found[by_digest]]
+        if not len(rows) or (codes == NO_SETTING).all():
+            return [], []
+        try:
+            held = reader.open(file)
+        except Exception as error:  # the others are searched all the same
+            return [], [f"{type(error).__name__}: {error}"]
+        if held is None:
+            _say_left_out(self._folder.shown)
+            return [], []
+        keys, all_entries = held
+        hits: list[_Hits] = []
+        damaged = 0
+        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+        # More than once only where digests share their high half, or for several settings.
+        while True:
+            is_hit = places < len(keys)
+            is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
+            rows, places = rows[is_hit], places[is_hit]
+            if not len(rows):
+                return hits, ["an entry of its index has a wrong checksum"] * damaged
+            entries = np.asarray(all_entries[places])
+            equal = (entries["low"] == wanted.digests[rows, 1]) & (
+                codes[entries["setting"]] == wanted.signed.codes[rows]
+            )
+            sound = are_sound(keys[places[equal]], entries[equal], reader.index)
+            damaged += int(np.count_nonzero(~sound))
+            equal[equal] = sound
+            hits.append((rows[equal], entries[equal]))
+            rows, places = rows[~equal], places[~equal] + 1
 
     @cached_property
-    def _index(self) -> tuple[Index, IndexFiles] | None:
+    def _index(self) -> IndexReader | None:
         index = read_index(self._folder)
-        return None if index is None else (index, IndexFiles(self._folder, index))
+        return None if index is None else IndexReader(self._folder, index)
 
 
 @lru_cache(maxsize=4)  # once a process, not for every split

@@ -3,11 +3,11 @@
 results --> look over --> groups and index --> `finish_run`
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
@@ -16,14 +16,11 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.groups import GroupRow, group_part, group_row, merge_statistics
 from bertscore_beam.records.index import (
-    WORDS,
-    Bucket,
-    Fragment,
+    IndexFile,
     PieceChunk,
     chunks_to_index,
     declare_index,
-    read_pieces,
-    write_bucket,
+    write_index_file,
 )
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import delete_plans
@@ -31,7 +28,7 @@ from bertscore_beam.records.summary import SplitResult, Totals
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, is_marked_by
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, Spread
-from bertscore_beam.score.finish import finish_run, indexed_parts, look_over
+from bertscore_beam.score.finish import finish_run, look_over
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.work import Work
@@ -75,7 +72,7 @@ def _for_index_and_groups(
         return
     run = look_over(spec, idf)
     if spec.is_remote and spec.index:
-        for chunk in chunks_to_index(spec.folder, indexed_parts(run.records())):
+        for chunk in chunks_to_index(spec.folder, run.records()):
             yield TaggedOutput(_PIECES, chunk)
     if spec.has_groups:
         small: dict[str, Any] = {"languages": {}, "dropped": {}}
@@ -150,53 +147,22 @@ class _ReadGroups(beam.PTransform):
 
 @dataclass
 class _BuildIndex(beam.PTransform):
-    """Names of parts whose pieces are read together -> None, when the index is written.
-
-    Rows cross as entries of 56 bytes, some dozens of one bucket together: no machine sorts them
-    all.
-    """
+    """Names of parts whose rows come into one file -> None, when the index is written."""
 
     folder: OutputFolder
 
     def expand(self, chunks: beam.PCollection[PieceChunk]) -> beam.PCollection[None]:
         folder = self.folder
-        read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
-        pieces = (
+        write = Each(partial(_write_index_file, folder), attrgetter("name"))
+        return (
             chunks
             | "SpreadPieces" >> beam.Reshuffle()
-            | "ReadPieces"
-            >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
-        )
-        signatures, reasons = (
-            beam.pvalue.AsList(
-                pieces
-                | f"{name}OfPieces" >> beam.FlatMap(_words, place).with_output_types(str)
-                | f"{name}Once" >> beam.Distinct()
-            )
-            for name, place in (("Signatures", 1), ("Reasons", 2))
-        )
-        written = (
-            pieces
-            | "OfBuckets" >> beam.Map(_of_bucket)
-            # (bucket, its rows): 56 MB each.
-            | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.Map(partial(write_bucket, folder), signatures, reasons)
-        )
-        return (
-            written
-            | "BucketsWritten" >> beam.combiners.ToList()
-            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
+            | "WriteIndex" >> beam.ParDo(RunStep(write))
+            # IndexFile, with the id of the index: some kilobytes.
+            | "FilesWritten" >> beam.combiners.ToList()
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder))
         )
 
 
-def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
-    return read[0][2] != WORDS
-
-
-def _of_bucket(read: tuple[Bucket, Fragment]) -> tuple[Bucket, Fragment]:
-    """Leave words alone out: they only tell that there are pieces, also of no scored row."""
-    return read if _is_of_bucket(read) else (read[0], (read[1][0], {}, {}, b""))
-
-
-def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
-    return () if _is_of_bucket(read) else read[1][place].values()
+def _write_index_file(folder: OutputFolder, chunk: PieceChunk) -> Iterator[tuple[str, IndexFile]]:
+    yield write_index_file(folder, chunk)

@@ -23,7 +23,7 @@ from bertscore_beam.records.groups import (
     read_groups,
     write_groups,
 )
-from bertscore_beam.records.index import IndexedParts, delete_index, write_index
+from bertscore_beam.records.index import delete_index, write_index
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
@@ -79,13 +79,6 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
-
-
-def indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
-    """Return the parts with these records, to be indexed."""
-    return IndexedParts.of(
-        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
-    )
 
 
 def finish_run(
@@ -172,10 +165,10 @@ def _add_groups(
 def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
-    So a local disk without room for it does not keep the run from succeeding.
+    So a disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, indexed_parts(of_parts))
+        write_index(folder, of_parts)
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))

@@ -239,8 +239,7 @@ def _stage(runner: Runner, spec: ScoreSpec) -> Stage:
 def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
     """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
 
-    Only splits, the idf table and part records cross a stage boundary, never a text; scores only
-    where a runner's workers build the index, as digests with 56 bytes a row.
+    Only splits, the idf table and part records cross a stage boundary, never a text or its scores.
     """
     table = idf_table(root, spec)
     results = (

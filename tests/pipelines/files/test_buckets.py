@@ -23,10 +23,11 @@ def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path, monkeypatc
     for piece in np.split(rows, [10, 10, 700]):
         buckets.add(piece)
     assert list(tmp_path.iterdir()) == []  # a process that is killed leaves nothing
-    taken = dict(buckets.take(ROW))
-    assert list(taken) == list(range(2**bits))
-    for bucket, in_bucket in taken.items():
-        expected = rows[bucket_of(rows["key"], bits) == bucket]
+    taken = list(buckets.take(ROW))
+    files = min(bits, 7)  # a process may have so few files open
+    assert len(taken) == 2**files
+    for bucket, in_bucket in enumerate(taken):
+        expected = rows[bucket_of(rows["key"], files) == bucket]
         assert len(in_bucket) > 0
         assert np.array_equal(in_bucket, expected)
     assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,12 @@
 import json
 import os
 import random
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.read import read_bytes
@@ -16,15 +16,14 @@ from bertscore_beam.records import index as index_module
 from bertscore_beam.records.index import (
     INDEX_FILE,
     INDEX_FOLDER,
-    WORDS,
-    IndexedParts,
     chunks_to_index,
+    declare_index,
     read_index,
-    read_pieces,
-    write_bucket,
     write_index,
+    write_index_file,
 )
 from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.row_scores import (
     NO_REASON,
     VALUES,
@@ -35,7 +34,11 @@ from bertscore_beam.records.row_scores import (
     rows_from_bytes,
     rows_to_bytes,
 )
+from bertscore_beam.run.pool import Pool, opening
+from bertscore_beam.score.finish import index_rows
+from bertscore_core import ScoreSummary
 from bertscore_core.errors import InputError
+from bertscore_core.work import Work
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
 from tests.support.jobs import own
@@ -78,15 +81,36 @@ def store(folder, pieces, input_name=INPUT):
 
 
 def parts_of(names, rows, content="x"):
-    return replace(IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
+    """Return the records of parts, each of so many rows."""
+    record = PartRecord(
+        part_name="",
+        input_name=INPUT,
+        row_offset=0,
+        num_rows=rows,
+        file_rows=None,
+        file_size=0,
+        file_version="",
+        digests=RowDigests(candidates=content, references=content, rows=content),
+        job_digest="",
+        idf="",
+        summary=ScoreSummary(),
+        seconds=0.0,
+        work=Work(),
+        part_bytes=0,
+    )
+    return [replace(record, part_name=name) for name in names]
 
 
 def indexed(tmp_path, *pieces):
     """Return a folder with pieces and their index, and the names of their parts."""
     folder = own(tmp_path / "out")
     names = store(folder, pieces)
-    write_index(folder, parts_of(names, sum(map(len, pieces))))
+    write_index(folder, parts_of(names, len(pieces[0])))
     return folder, names
+
+
+def files_of(folder):
+    return {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
 
 
 def look_up(run, digests, *, name="gone.parquet", start=0, signature=NOW):
@@ -173,16 +197,17 @@ def test_one_damaged_piece_costs_no_other(tmp_path):
     assert found.reshape(3, 20).all(axis=1).tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("bucket_rows", [1_000_000, 100])
+@pytest.mark.parametrize(
+    ("file_rows", "files"), [(1_000_000, [1199]), (1000, [799, 400]), (100, [400, 399, 400])]
+)
 def test_every_row_is_found_in_the_index_whatever_files_are_called(
-    tmp_path, monkeypatch, bucket_rows
+    tmp_path, monkeypatch, file_rows, files
 ):
-    monkeypatch.setattr(index_module, "BUCKET_ROWS", bucket_rows)
+    monkeypatch.setattr(index_module, "FILE_ROWS", file_rows)
     pieces = [made_up(400, seed) for seed in range(3)]
     pieces[1].values["raw_precision"][7] = np.nan  # has no score
     folder, _ = indexed(tmp_path, *pieces)
-    buckets = read_index(folder).rows
-    assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
+    assert [file.rows for file in read_index(folder).files] == files
     same_values(look_up(folder, pieces[2].digests), pieces[2])
     order = np.random.default_rng(9).permutation(400)
     found = look_up(folder, pieces[1].digests[order])
@@ -253,7 +278,8 @@ def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     folder, names = indexed(tmp_path, piece)
     files = folder.files(INDEX_FOLDER)
     before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
-    folder.write(f"{INDEX_FOLDER}/0123/00000.keys", b"")  # as by a run that was cut off
+    for left in ("0123", chunks_to_index(folder, parts_of(names, 30, "y"))[0].index):
+        folder.write(f"{INDEX_FOLDER}/{left}/00007.keys", b"")  # as by a run that was cut off
     folder, _ = indexed(tmp_path, piece)
     assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
     assert folder.files(INDEX_FOLDER) == files
@@ -273,9 +299,21 @@ NO_INDEX = {
         for name, values in {
             "format": [99, None],
             "id": ["..", "a\0b", None],
-            "signatures": [None, [[]]],
-            "reasons": [None, ["x"] * 300],
-            "rows": [[], [1, 2, 3], ["x"], [-1], [1e400], None, [31]],
+            "files": [
+                *([], ["x"], [{}], {}, None),
+                *(
+                    [{"number": 0, "rows": 30, "signatures": [NOW.format()], "reasons": []} | wrong]
+                    for wrong in (
+                        {"number": 1},
+                        {"number": None},
+                        {"signatures": None},
+                        {"signatures": [[]]},
+                        {"reasons": None},
+                        {"reasons": ["x"] * 300},
+                        *({"rows": rows} for rows in ([], "x", -1, 1e400, None, 31)),
+                    )
+                ),
+            ],
         }.items()
         for value in values
     },
@@ -324,7 +362,7 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):
 
 
 @pytest.mark.parametrize(("damage", "times"), [(b"torn", 1), (None, 3)])
-def test_damaged_bucket_of_an_object_store_is_fetched_once(tmp_path, monkeypatch, damage, times):
+def test_damaged_file_of_an_object_store_is_fetched_once(tmp_path, monkeypatch, damage, times):
     """A missing one is asked for again: the store may only have been out of reach."""
     piece, fetched, read = made_up(30), [], read_bytes
     folder, _ = indexed(tmp_path, piece)
@@ -344,82 +382,125 @@ def test_damaged_bucket_of_an_object_store_is_fetched_once(tmp_path, monkeypatch
     assert look_up(earlier, piece.digests).found.all() == (damage is None)
 
 
-def test_each_look_into_a_damaged_bucket_has_an_error_of_its_own(tmp_path, monkeypatch):
+def test_each_look_into_a_damaged_file_has_an_error_of_its_own(tmp_path, monkeypatch):
     """The traceback of an error holds its callers, and with them what they look for."""
     folder, _ = indexed(tmp_path, made_up(30))
     next((tmp_path / "out").rglob("*.keys")).write_bytes(b"")
     monkeypatch.setattr(index_module, "is_remote", lambda _: True)
-    index, raised = index_module.IndexFiles(folder, read_index(folder)), []
+    reader, raised = index_module.IndexReader(folder, read_index(folder)), []
     for _ in range(2):
         with pytest.raises(InputError, match="is damaged") as error:
-            index.open(0)
+            reader.open(*reader.index.files)
         raised.append(error.value)
     assert raised[0] is not raised[1]
 
 
+@pytest.mark.parametrize("suffix", [".keys", ".rows"])
+def test_of_equal_rows_those_of_the_first_part_count_and_a_damaged_file_costs_no_other(
+    tmp_path, monkeypatch, suffix
+):
+    monkeypatch.setattr(index_module, "FILE_ROWS", 20)
+    pieces = [made_up(20, seed, signatures=((NOW, OTHER), (NOW,))[seed > 0]) for seed in range(12)]
+    pieces[0].signed.codes[:] = 0
+    pieces[11].digests[:] = pieces[0].digests
+    folder, _ = indexed(tmp_path, *pieces)
+    digests = np.concatenate([piece.digests for piece in pieces[:11]])
+    f1 = np.concatenate([piece.values["raw_f1"] for piece in pieces])
+    found = look_up(folder, digests)
+    assert found.found.all()
+    assert (found.values["raw_f1"] == f1[:220]).all()
+    for number in (0, 4):
+        (path,) = (tmp_path / "out").rglob(f"{number:05}{suffix}")
+        path.write_bytes(b"torn")
+    found = look_up(folder, digests)
+    assert (found.failures, found.found.reshape(11, 20).all(axis=1).sum()) == (2, 10)
+    assert not found.found[80:100].any()
+    assert (found.values["raw_f1"][:20] == f1[220:]).all()
+
+
 def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
-    """As runners do that hand the rows of a bucket over in any order, and repeat bundles."""
-    monkeypatch.setattr(index_module, "BUCKET_ROWS", 100)
+    """As runners do that hand the pieces over in any order, and repeat bundles."""
+    monkeypatch.setattr(index_module, "FILE_ROWS", 140)
     folder = own(tmp_path / "out")
     pieces = [made_up(70, seed, ((NOW, OTHER), (OTHER,))[seed % 2]) for seed in range(6)]
-    pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
+    pieces[1].digests[:50] = pieces[0].digests[:50]
+    pieces[1].values["raw_f1"][:] = pieces[0].values["raw_f1"]
     pieces[5] = replace(pieces[5], reasons=("another",))
-    parts = parts_of(store(folder, pieces), 420)
-    chunks = list(chunks_to_index(folder, parts))
-    assert [len(chunk.parts) for chunk in chunks] == [1] * 6
+    parts = parts_of(store(folder, pieces), 70)
+    chunks = chunks_to_index(folder, parts)
+    assert [len(chunk.parts) for chunk in chunks] == [2] * 3
     write_index(folder, parts)
-    files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
-    assert list(chunks_to_index(folder, parts)) == []
+    files, about = files_of(folder), folder.read(INDEX_FILE)
+    index = read_index(folder)
+    assert [len(file.reasons) for file in index.files] == [1, 1, 2]
+    assert index.files[0].rows < 140  # of equal texts and settings the first ones count
+    assert chunks_to_index(folder, parts) == []
+    write_index(folder, parts)
     for turn in range(2):
-        found = [one for chunk in chunks for one in read_pieces(chunk, folder=folder)]
-        random.Random(turn).shuffle(found)
-        words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
-        signatures = sorted({word for one in words for word in one[1].values()})
-        reasons = sorted({word for one in words for word in one[2].values()})
-        index = read_index(folder)
-        assert (list(index.signatures), list(index.reasons)) == (signatures, reasons)
-        for bucket in {bucket for bucket, _ in found if bucket[2] != WORDS}:
-            of_bucket = [fragment for one, fragment in found if one == bucket]
-            _, rows = write_bucket(folder, (bucket, of_bucket), signatures, reasons)
-            assert rows == index.rows[bucket[2]]
-        assert files == {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in files}
+        folder.delete(INDEX_FILE)
+        random.Random(turn).shuffle(chunks)
+        write_index_file(folder, chunks[0])
+        declare_index(folder, [write_index_file(folder, chunk) for chunk in chunks])
+        assert (files_of(folder), folder.read(INDEX_FILE)) == (files, about)
 
 
-def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
-    tmp_path, monkeypatch
+@pytest.mark.process
+def test_the_processes_of_a_run_build_the_index_of_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_module, "FILE_ROWS", 70)
+    pieces = [made_up(70, seed, (NOW, OTHER)) for seed in range(5)]
+    folder, names = indexed(tmp_path, *pieces)
+    files, about = files_of(folder), folder.read(INDEX_FILE)
+    folder.delete(INDEX_FILE)
+    with opening(Pool(1, restarts=0, at_once=2)):
+        write_index(folder, parts_of(names, 70))
+    assert (files_of(folder), folder.read(INDEX_FILE)) == (files, about)
+    assert len(files) == 10
+
+
+def test_index_that_cannot_be_written_stops_nothing_and_the_earlier_one_stays(
+    tmp_path, monkeypatch, caplog
 ):
-    folder, names = indexed(tmp_path, made_up(30))
-    before = folder.files(INDEX_FOLDER)
-    disk = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 60 - 1))
-    monkeypatch.setattr(index_module, "_build", None)  # is not called
-    with pytest.raises(OSError, match="30 rows needs 1,800 bytes: got 1,799 free"):
-        write_index(folder, parts_of(names[:1], 30, "y"))
-    assert folder.files(INDEX_FOLDER) == before
+    pieces = [made_up(30), made_up(30, 1)]
+    folder, names = indexed(tmp_path, *pieces)
+    before = files_of(folder)
+    monkeypatch.setattr(index_module, "FILE_ROWS", 30)
+    parts = parts_of(names, 30, "y")
+    _, last = chunks_to_index(folder, parts)
+    folder.write(f"{INDEX_FOLDER}/{last.index}/00001.rows/in-the-way", b"")
+    with pytest.raises(OSError, match=r"00001\.rows"):
+        write_index(folder, parts)
+    folder.write(f"{INDEX_FOLDER}/{last.index}/00001.rows/in-the-way", b"")
+    index_rows(folder, parts)
+    assert "index_not_written" in caplog.text
+    assert files_of(folder) == before
+    assert look_up(folder, pieces[1].digests).found.all()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("held", [2**30, 1_250_000, 0])
-def test_buckets_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypatch, held):
-    monkeypatch.setattr(index_module, "BUCKET_ROWS", 20_000)
+def test_files_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypatch, held):
+    monkeypatch.setattr(index_module, "FILE_ROWS", 20_000)
     monkeypatch.setattr(index_module, "HELD_BYTES", held)
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as url:
         folder = own(f"{url}/out")
         pieces = [made_up(20_000, seed) for seed in range(2)]
-        write_index(folder, parts_of(store(folder, pieces), 40_000))
-        earlier, count = EarlierRun(folder.root), 100
+        write_index(folder, parts_of(store(folder, pieces), 20_000))
+        earlier, count = EarlierRun(folder.root), 50
         for turn in range(2):
             rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
-            digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])
+            digests = np.concatenate(
+                [piece.digests[rows] for piece in (*pieces, made_up(20_000, 7))]
+            )
             disturbed[0].requests = requests = []
             found = look_up(earlier, digests)
             disturbed[0].requests = None
+            f1 = np.concatenate([piece.values["raw_f1"][rows] for piece in pieces])
             hits = np.flatnonzero(found.found)
-            assert (hits < count).all()
-            assert (found.values["raw_f1"][hits] == pieces[1].values["raw_f1"][rows[hits]]).all()
+            assert (hits < 2 * count).all()
+            assert (found.values["raw_f1"][hits] == f1[hits]).all()
             of_index = [path for _, path in requests if ".keys" in path or ".rows" in path]
             assert len(requests) - len(of_index) <= (4 if turn == 0 else 0)
-            buckets = min(2, held // 1_130_000)  # each of 20,000 rows, in two files
-            assert len(of_index) == (2 * buckets if turn == 0 else 0)
-            assert count * buckets / 2 == pytest.approx(len(hits), abs=20)
+            files = min(2, held // 1_200_000)  # each pair takes as many bytes
+            assert len(of_index) == (2 * files if turn == 0 else 0)
+            assert len(hits) == count * files

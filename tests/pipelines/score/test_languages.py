@@ -405,7 +405,7 @@ def test_index_follows_a_setting_that_is_replaced(night):
     changed = mixed.write_mapping(folder / "b.yaml", small)
     run_options(options(dump, out, changed, overwrite=True))
     second = read_index(OutputFolder(str(out)))
-    assert sum(second.rows) == 2
+    assert sum(file.rows for file in second.files) == 2
     (new,) = set(second.signatures) - set(first.signatures)
     assert "num_layers:1" in new
     assert len(read_records(OutputFolder(str(out)))) == 1

@@ -113,7 +113,7 @@ def test_all_workers_build_the_index_of_one_process(
     if not is_scored:
         without = pa.table({"id": [1], "candidate": pa.nulls(1, pa.string()), "reference": ["a"]})
         dump = write_dump(tmp_path / "null", [without])
-    monkeypatch.setattr(index_module, "BUCKET_ROWS", 5)
+    monkeypatch.setattr(index_module, "FILE_ROWS", 5)
     given = {"model": str(tiny_folder("bert")), "num_layers": 2, "split_rows": 4}
     given["max_reject_fraction"] = 1.0
     jobs.run_job(dump, output=tmp_path / "one", **given)
@@ -121,7 +121,7 @@ def test_all_workers_build_the_index_of_one_process(
         jobs.prepare_score(jobs.job_options(dump, tmp_path / "all", group_by=("id",), **given))
     )
     # No process builds it here: the pipeline alone does.
-    monkeypatch.setattr(index_module, "_build", None)
+    monkeypatch.setattr(index_module, "write_index_file", None)
     monkeypatch.setattr("bertscore_beam.score.conclude.group_part", group_small_record)
     reads, read = [], OutputFolder.read
     monkeypatch.setattr(
@@ -133,7 +133,7 @@ def test_all_workers_build_the_index_of_one_process(
     job.spec.folder.release()
     assert reads.count(PLAN_FILE) == 2
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
-    assert sum(read_index(job.spec.folder).rows) == (27 if is_scored else 0)
+    assert sum(file.rows for file in read_index(job.spec.folder).files) == (27 if is_scored else 0)
     assert job.spec.folder.exists(GROUPS_FILE)
     assert len(index_of(tmp_path / "one")) > (5 if is_scored else 0)
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
