@@ -10,7 +10,6 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from scipy.special import ndtr
 from scipy.stats import rankdata
 
@@ -492,17 +491,11 @@ def _hybrid_means(
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=many)
     begins = np.cumsum(sizes) - sizes
-    table = np.ascontiguousarray(both[:, order].T)
-    means = []
+    grouped, means = both[:, order], []
     for count in batches(hybrids, many):
         taken = begins + rng.integers(0, sizes, (count, many))
-        # One row of the matrix is one hybrid: a one for each output that it takes.
-        matrix = csr_array(
-            (np.ones(taken.size), taken.ravel(), np.arange(0, taken.size + 1, many)),
-            shape=(count, len(table)),
-        )
-        means.append(matrix @ table / many)
-    return np.ascontiguousarray(np.concatenate(means).T)
+        means.append([row[taken].mean(axis=1) for row in grouped])
+    return np.concatenate(means, axis=1)
 
 
 def _choices(

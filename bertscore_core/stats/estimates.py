@@ -168,11 +168,6 @@ class Estimates:
         """Degrees of freedom of Student's t: the effective number of clusters less one."""
         return (self.clusters if self.effective is None else self.effective) - 1.0
 
-    @property
-    def errors(self) -> Doubles:
-        """Standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
-        return _errors(self.influences)
-
     def intervals(self, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
         """Return 95% intervals by bootstrap over clusters. Shape (S, 2).
 
@@ -268,6 +263,7 @@ def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
 
 
 def _errors(influences: Doubles) -> Doubles:
+    """Return standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
     clusters = influences.shape[1]
     if clusters < 2:
         return np.full(len(influences), np.nan)
@@ -289,14 +285,6 @@ class Resampled:
         """Return these settings alone, in this order."""
         rows = list(settings)
         return Resampled(values=self.values[rows], replicates=self.replicates[:, rows])
-
-    @property
-    def errors(self) -> Doubles:
-        """Standard errors: the spread of the resamples. Shape (S,); NaN where not defined."""
-        defined = np.isfinite(self.replicates).sum(axis=0) > 1
-        errors = np.full(len(self.values), np.nan)
-        errors[defined] = np.nanstd(self.replicates[:, defined], axis=0, ddof=1)
-        return errors
 
     def intervals(self) -> Doubles:
         """Return quantiles of the resamples as 95% intervals. Shape (S, 2); NaN where undefined."""

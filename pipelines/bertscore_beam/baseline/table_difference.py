@@ -1,6 +1,5 @@
 """Two baseline tables compared layer by layer."""
 
-import math
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -218,6 +217,8 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
             f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
             "model. Compare tables of one model."
         )
+    from bertscore_core.stats.agreement import spearman  # here, since scipy takes half a second
+
     differences, errors = second.rows - first.rows, _errors_of_difference(first, second)
     in_errors = differences / np.where(errors, errors, np.nan)
     layer, index = divmod(int(np.abs(differences).argmax()), len(MEASURES))
@@ -239,7 +240,7 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
             for number in range(len(differences))
         ],
         "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
-        "spearman": rank_correlation(first.rows[:, 2], second.rows[:, 2]),
+        "spearman": nan_to_null(float(spearman(first.rows[:, 2], second.rows[:, 2]).values[0])),
         "is_large": abs(largest) > _LARGE_DIFFERENCE,
         "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),
     }
@@ -308,16 +309,3 @@ def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
     return [
         compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
     ]
-
-
-def rank_correlation(
-    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
-) -> float | None:
-    """Return Spearman's rank correlation; None where it is not defined: equal values on a side.
-
-    Equal values share their mean rank.
-    """
-    # The signs of a value's differences from all others add up to its rank, centred and doubled.
-    ranks = [np.sign(np.subtract.outer(values, values)).sum(axis=1) for values in (first, second)]
-    scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))
-    return float(np.sum(ranks[0] * ranks[1])) / scale if scale else None

@@ -5,16 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
-from scipy.stats import spearmanr
 
-from bertscore_beam.baseline.table_difference import (
-    Table,
-    compare_tables,
-    open_side,
-    rank_correlation,
-    read_table,
-)
+from bertscore_beam.baseline.table_difference import Table, compare_tables, open_side, read_table
 from bertscore_beam.cli.main import perform
 from bertscore_core.baseline import baseline_path, find_baseline
 from bertscore_core.errors import ConfigError
@@ -93,16 +85,6 @@ def test_errors_of_one_table_are_used_when_the_other_has_none(made):
         errors = np.array([layer["errors"] for layer in result["layers"]])
         assert errors == pytest.approx(moments(1).standard_errors)
         assert result["verdict"] == "agree within error"
-
-
-@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12))
-def test_rank_correlation_is_that_of_scipy(pairs):
-    first, second = (np.array(side, dtype=np.float64) for side in zip(*pairs, strict=True))
-    result = rank_correlation(first, second)
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        assert result is None
-    else:
-        assert result == pytest.approx(spearmanr(first, second).statistic)
 
 
 @pytest.mark.parametrize("model", ["roberta-large", "microsoft/deberta-base"])
