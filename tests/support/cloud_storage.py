@@ -27,13 +27,10 @@ from urllib.parse import unquote
 
 import fsspec
 import google_crc32c
-import pytest
-from gcsfs.core import GCSFileSystem
 from gcsfs.extended_gcsfs import BucketType, ExtendedGcsFileSystem
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from bertscore_beam.files import listing
 from tests.support.faults import Faults
 from tests.support.web import running
 
@@ -363,17 +360,6 @@ def gcs_bucket(faults: list[Faults] | None = None) -> Iterator[str]:
         if faults is not None:
             faults.append(found)
         yield "gs://dumps"
-
-
-def end_listings_at(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let gcsfs end its listings after so few names, as it does after `GCSFS_STOPS_AT`."""
-    whole = GCSFileSystem._sequential_list_objects_helper
-
-    async def cut(self: GCSFileSystem, *, max_results: int | None, **given: Any) -> Any:
-        return await whole(self, max_results=max_results or most, **given)
-
-    monkeypatch.setattr(GCSFileSystem, "_sequential_list_objects_helper", cut)
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", most)
 
 
 def store_environment(url: str) -> dict[str, str]:

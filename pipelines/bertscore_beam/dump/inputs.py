@@ -61,7 +61,6 @@ def expand_inputs(
     Raises:
         InputError: If an entry matches nothing, or a part of a table; or a Delta table cannot be
             read.
-        CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     found: dict[str, FoundFile] = {}

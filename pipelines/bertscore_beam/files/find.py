@@ -127,7 +127,6 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
 
     Raises:
         InputError: If the pattern is not valid: a `**` that is not a whole name.
-        CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     fs, path = resolve(pattern)
@@ -285,9 +284,9 @@ class Search:
     def _listed(self, item: tuple[listing.Entry, _State]) -> list[listing.Entry] | OSError:
         folder, (places, is_inside) = item
         wants_all = is_inside or any(self._parts[place] == "**" for place in places)
+        list_below = listing.each_below if wants_all else listing.list_folder
         try:
-            is_tree = wants_all and protocols(self.fs) & FLAT
-            entries = (listing.list_tree if is_tree else listing.list_folder)(self.fs, folder)
+            entries = list(list_below(self.fs, folder))
         except OSError as error:
             return error
         for entry in entries:

@@ -1,14 +1,15 @@
 """List the files below a folder, and the names in one folder.
 
-Every listing of a store is requested here: page by page, or checked, since one that the store's
-client has cut off does not count as whole.
+Every listing of a store is requested here; of S3 and Google Cloud Storage page by page. The
+listings of their clients hold two kilobytes for each object, and that of gcsfs ends after ten
+million names without an error.
 """
 
 import contextlib
 import errno
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,16 +17,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
-from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import GCS, S3
-from bertscore_core.errors import BertScoreError
-
-GCSFS_STOPS_AT = 10_000_000
-"""Number of names after which gcsfs ends a listing without an error (gcsfs 2026.10, `core.py`)."""
-
-
-class CutOffError(BertScoreError):
-    """A listing ends before the folder does. A retry does not help."""
 
 
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
@@ -49,87 +41,13 @@ def list_temporary(root: str) -> list[str]:
     return [name for name, _ in _sizes(root) if _is_temporary(name)]
 
 
-def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
-    # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
-    if paths.protocols(fs) & GCS and len(listed) >= GCSFS_STOPS_AT - 1:
-        raise CutOffError(
-            f"the listing of {mask_credentials(paths.with_scheme(fs, folder))!r} may be cut "
-            f"off: got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; "
-            "expected fewer, so that all are known. Name several folders or globs below it."
-        )
-
-
 def _is_temporary(name: str) -> bool:
     return posixpath.basename(name).startswith(paths.TEMPORARY_PREFIX)
 
 
 def _sizes(root: str) -> Iterator[tuple[str, int]]:
     fs, inner = paths.resolve(root)
-    if isinstance(fs, LocalFileSystem):
-        return _local_sizes(inner)
-    page = _page_of(fs)
-    return _remote_sizes(fs, inner) if page is None else _sizes_by_page(fs, inner, page)
-
-
-_Page: TypeAlias = tuple[list[tuple[str, int]], str]
-"""Some objects, each with its size, and what to ask for the next ones with: "" for no more."""
-
-
-def _page_of(fs: AbstractFileSystem) -> Callable[[Any, str, str, str], _Page] | None:
-    pages = ((S3, _s3_page), (GCS, _gcs_page))
-    return next((page for schemes, page in pages if paths.protocols(fs) & schemes), None)
-
-
-def is_folder(fs: AbstractFileSystem, path: str) -> bool:
-    """Tell whether a path is a folder; of a store that knows only objects, with one request.
-
-    Its client would ask for an object of that name before.
-    """
-    if (page := _page_of(fs)) is None:
-        entry = look(fs, path)
-        return entry is not None and entry.kind == DIRECTORY
-    return next(_sizes_by_page(fs, path, page), None) is not None
-
-
-def _sizes_by_page(
-    fs: AbstractFileSystem, root: str, page: Callable[[Any, str, str, str], _Page]
-) -> Iterator[tuple[str, int]]:
-    """Yield the objects below a folder page by page.
-
-    The clients' own listings hold two kilobytes for each object, and that of gcsfs may end early.
-    """
-    fs.invalidate_cache()
-    bucket, key, _ = fs.split_path(root)
-    prefix = f"{key.rstrip('/')}/" if key else ""
-    token = ""
-    while True:
-        try:
-            objects, following = page(fs, bucket, prefix, token)
-        except FileNotFoundError:
-            if token:
-                raise
-            return  # there is no such bucket
-        for name, size in objects:
-            if not name.endswith("/"):  # what consoles make for a folder
-                yield name.removeprefix(prefix), size
-        if not following:
-            return
-        token = following
-
-
-def _s3_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
-    more = {"ContinuationToken": token} if token else {}
-    page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
-    objects = [(item["Key"], item["Size"]) for item in page.get("Contents", ())]
-    return objects, page["NextContinuationToken"] if page.get("IsTruncated") else ""
-
-
-def _gcs_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
-    more = {"pageToken": token} if token else {}
-    wanted = {"prefix": prefix, "maxResults": 1000, "fields": "items(name,size),nextPageToken"}
-    page = fs.call("GET", "b/{}/o", bucket, json_out=True, **wanted, **more)
-    objects = [(item["name"], int(item["size"])) for item in page.get("items", ())]
-    return objects, page.get("nextPageToken", "")
+    return _local_sizes(inner) if isinstance(fs, LocalFileSystem) else _remote_sizes(fs, inner)
 
 
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
@@ -138,7 +56,7 @@ def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]
     waiting = [Entry(path=root.rstrip("/"), kind=DIRECTORY, real=root)]
     start = f"{waiting[0].path}/"
     while waiting:
-        for entry in list_folder(fs, waiting.pop()):
+        for entry in each_below(fs, waiting.pop()):
             if entry.kind == DIRECTORY:
                 waiting.append(entry)
             else:
@@ -230,8 +148,9 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
             with os.scandir(folder.path) as listing:
                 entries = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in entries if entry is not None]
+        if _is_in_bucket(fs, folder.path):
+            return list(_by_page(fs, folder.path, "/"))
         listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
-        _check_whole(fs, folder.path, listed)
     except _NOT_THERE:
         return []
     inside = folder.path.rstrip("/") + "/" if folder.path else ""
@@ -242,18 +161,72 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
     ]
 
 
-def list_tree(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
-    """Return all files below a folder, for stores that list a whole tree in one request."""
-    try:
-        listed: dict[str, dict[str, Any]] = fs.find(folder.path, detail=True)
-    except _NOT_THERE:
-        return []
-    _check_whole(fs, folder.path, listed)
-    return [
-        Entry(path=name, kind=info["type"], real=name, info=info)
-        for name, info in listed.items()
-        if info["type"] != DIRECTORY
-    ]
+def each_below(fs: AbstractFileSystem, folder: Entry) -> Iterable[Entry]:
+    """Yield all files below a folder if the store lists a whole tree at once; else its entries."""
+    is_tree = _is_in_bucket(fs, folder.path)
+    return _by_page(fs, folder.path, "") if is_tree else list_folder(fs, folder)
+
+
+def is_folder(fs: AbstractFileSystem, path: str) -> bool:
+    """Tell whether a path is a folder; of a store that knows only objects, with one request.
+
+    Its client would ask for an object of that name before.
+    """
+    if not _is_in_bucket(fs, path):
+        entry = look(fs, path)
+        return entry is not None and entry.kind == DIRECTORY
+    return next(_by_page(fs, path, ""), None) is not None
+
+
+_Page: TypeAlias = tuple[list[dict[str, Any]], list[str], str]
+"""Some objects, folders, and what to ask for the next ones with: "" for no more."""
+
+
+def _is_in_bucket(fs: AbstractFileSystem, path: str) -> bool:
+    return bool(path and paths.protocols(fs) & (S3 | GCS))
+
+
+def _by_page(fs: AbstractFileSystem, folder: str, delimiter: str) -> Iterator[Entry]:
+    """Yield all objects below a folder; with the delimiter "/" those in it, and its folders."""
+    page = _s3_page if paths.protocols(fs) & S3 else _gcs_page
+    bucket, key, _ = fs.split_path(folder)
+    prefix, token = f"{key.rstrip('/')}/" if key else "", ""
+    while True:
+        try:
+            objects, folders, following = page(fs, bucket, prefix, delimiter, token)
+        except FileNotFoundError:
+            if token:
+                raise
+            return  # there is no such bucket
+        for info in objects:
+            if not info["name"].endswith("/"):  # what consoles make for a folder
+                name = f"{bucket}/{info['name']}"
+                yield Entry(path=name, kind=_FILE, real=name, info=info)
+        for name in (f"{bucket}/{below}".rstrip("/") for below in folders):
+            if name != folder.rstrip("/"):
+                yield Entry(path=name, kind=DIRECTORY, real=name)
+        if not following:
+            return
+        token = following
+
+
+def _s3_page(fs: Any, bucket: str, prefix: str, delimiter: str, token: str) -> _Page:
+    asked = {"Bucket": bucket, "Prefix": prefix, "Delimiter": delimiter, **fs.req_kw}
+    more = {"ContinuationToken": token} if token else {}
+    page = fs.call_s3("list_objects_v2", **asked, **more)
+    found = page.get("Contents", ())
+    objects = [{**item, "name": item["Key"], "size": item["Size"]} for item in found]
+    folders = [item["Prefix"] for item in page.get("CommonPrefixes", ())]
+    return objects, folders, page["NextContinuationToken"] if page.get("IsTruncated") else ""
+
+
+def _gcs_page(fs: Any, bucket: str, prefix: str, delimiter: str, token: str) -> _Page:
+    fields = "items(name,size,generation),prefixes,nextPageToken"
+    asked = {"prefix": prefix, "delimiter": delimiter, "maxResults": 1000, "fields": fields}
+    more = {"pageToken": token} if token else {}
+    page = fs.call("GET", "b/{}/o", bucket, json_out=True, **asked, **more)
+    objects = [{**item, "size": int(item["size"])} for item in page.get("items", ())]
+    return objects, page.get("prefixes", []), page.get("nextPageToken", "")
 
 
 def _local_entry(fs: LocalFileSystem, folder: Entry, entry: "os.DirEntry[str]") -> Entry | None:

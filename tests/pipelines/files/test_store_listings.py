@@ -1,18 +1,16 @@
-"""Listings that end before the folder does: none counts as whole."""
+"""Stores are listed page by page, and whole."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
-from fsspec.asyn import sync, sync_wrapper
-from gcsfs.core import GCSFileSystem
+from fsspec.asyn import sync_wrapper
 
-from bertscore_beam.crawl.crawl_files import list_files_of
 from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
-from tests.support.cloud_storage import CloudStorage, cloud_storage, end_listings_at
+from bertscore_beam.files.find import file_version, search
+from bertscore_beam.files.listing import list_files
+from tests.support.cloud_storage import CloudStorage, cloud_storage
 from tests.support.s3 import s3_bucket
 
 ROOT = Path(__file__).parents[3]
@@ -33,44 +31,16 @@ def names(pattern: str) -> list[str]:
     return [file.path.removeprefix("gs://bucket/in/") for file in expand_inputs([pattern])]
 
 
-def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch):
-    asked = []
-
-    async def page(_: object, bucket: str, **given: Any) -> dict[str, Any]:
-        asked.append(bucket)
-        more = ["in/x/"] * given["maxResults"]
-        return {"kind": "storage#objects", "prefixes": more, "nextPageToken": "more"}
-
-    monkeypatch.setattr(GCSFileSystem, "_call_list_objects", page)
-    files = GCSFileSystem(token="anon", skip_instance_cache=True)
-    objects, folders = sync(files.loop, files._do_list_objects, "bucket/in")
-    assert len(objects) + len(folders) == GCSFS_STOPS_AT
-    assert len(asked) == GCSFS_STOPS_AT / 1000
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pattern):
-    where = f"gs://bucket/in{pattern}"
-    end_listings_at(4, monkeypatch)
-    with pytest.raises(CutOffError, match=r"'gs://bucket/in(/a)?' may be cut off: got [34] names"):
-        expand_inputs([where])
-    with pytest.raises(CutOffError, match=r"expected fewer.*Name several folders or globs"):
-        list_files_of([where], suffixes=(".parquet",))
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern):
-    end_listings_at(8, monkeypatch)
+def test_a_dump_is_found_whole(store, pattern):
     found = names(f"gs://bucket/in{pattern}")
     assert found[:4] == [f"a/{number}.parquet" for number in (1, 2, 3, 4)]
     assert found[4:] == ([] if pattern.startswith("/a") else ["b/1.parquet", "b/2.parquet"])
 
 
 @pytest.mark.process
-def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
-    end_listings_at(2, monkeypatch)
+def test_an_output_folder_is_listed_whole(store):
     store.put("bucket", "in/a/", b"")  # what consoles make for a folder
     four = {f"{number}.parquet": 4 for number in (1, 2, 3, 4)}
     assert list_files("gs://bucket/in/a") == four
@@ -81,14 +51,10 @@ def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
 
 
 @pytest.mark.process
-def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch):
-    """It lists the object `in/` and the folder `in//` as one."""
-    for name in ("", "/x", "c", "d"):
-        store.put("bucket", f"in/{name}", b"")
-    end_listings_at(5, monkeypatch)
-    assert len(fsspec.filesystem("gs").ls("bucket/in")) == 4
-    with pytest.raises(CutOffError):
-        expand_inputs(["gs://bucket/in/*"])
+def test_an_object_and_a_folder_of_no_name_do_no_harm(store):
+    for name in ("", "/x.parquet", "c.parquet"):
+        store.put("bucket", f"in/{name}", b"some")
+    assert names("gs://bucket/in/*.parquet") == ["c.parquet"]
 
 
 @pytest.mark.process
@@ -113,6 +79,10 @@ def test_s3_is_listed_page_by_page(monkeypatch):
         assert len(asked) == 4
         assert list_files(url) == dict.fromkeys([*(f"out/{n}" for n in sorted(names)), "output"], 4)
         assert list_files(f"{url}/a") == list_files(f"{url}-missing") == {}
+        for pattern in ("out/c/d/*", "out/*/d/[ef]", "out/**/[ef]"):
+            found = search(f"{url}/{pattern}", ()).found
+            assert [file.path for file in found] == [f"{url}/out/c/d/{name}" for name in "ef"]
+            assert [file.version for file in found] == [file_version(file.path) for file in found]
 
 
 def test_stores_are_asked_for_listings_in_one_place():
