@@ -168,6 +168,11 @@ class Estimates:
         """Degrees of freedom of Student's t: the effective number of clusters less one."""
         return (self.clusters if self.effective is None else self.effective) - 1.0
 
+    @property
+    def errors(self) -> Doubles:
+        """Standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
+        return _errors(self.influences)
+
     def intervals(self, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
         """Return 95% intervals by bootstrap over clusters. Shape (S, 2).
 
@@ -263,7 +268,6 @@ def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
 
 
 def _errors(influences: Doubles) -> Doubles:
-    """Return standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
     clusters = influences.shape[1]
     if clusters < 2:
         return np.full(len(influences), np.nan)

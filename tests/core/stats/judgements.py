@@ -6,8 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.stats.estimates import Estimates
-
 Numbers = npt.NDArray[np.float64]
 
 
@@ -49,8 +47,3 @@ def jackknife_errors(without: Callable[[npt.NDArray[np.bool_]], Numbers], keys: 
     left_out = np.array([without(keys != key) for key in np.unique(keys)])
     size = len(left_out)
     return np.sqrt((size - 1) / size * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
-
-
-def errors_of(found: Estimates) -> Numbers:
-    """Return the standard errors of statistics, from their influences."""
-    return found.influences.std(axis=1, ddof=1) / np.sqrt(found.clusters)

@@ -45,9 +45,10 @@ def test_a_perfect_agreement_leaves_no_room():
     assert found.intervals().tolist() == [[1, 1], [-1, -1]]
 
 
-def test_fewer_than_two_clusters_have_no_interval():
+def test_fewer_than_two_clusters_have_no_error():
     found = pearson([1, 2, 4], [[1, 3, 2]], clusters=["a"] * 3)
     assert found.values[0] == pytest.approx(0.3273, abs=1e-4)
+    assert np.isnan(found.errors).all()
     assert np.isnan(found.intervals()).all()
 
 

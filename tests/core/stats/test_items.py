@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from bertscore_core.errors import InputError
 from bertscore_core.stats import estimates
 from bertscore_core.stats.estimates import accuracy_with_ties, darr, within_item_kendall
-from tests.core.stats.judgements import errors_of, jackknife_errors, judged
+from tests.core.stats.judgements import jackknife_errors, judged
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(-6, 6)), min_size=1, max_size=25
@@ -107,7 +107,7 @@ def test_errors_of_rankings_are_those_of_leaving_out(grouped):
 
     found = estimates_of(keys >= 0)
     expected = jackknife_errors(lambda chosen: estimates_of(chosen).values, keys)
-    np.testing.assert_allclose(errors_of(found), expected, rtol=0.03)
+    np.testing.assert_allclose(found.errors, expected, rtol=0.03)
     assert found.clusters == len(set(keys.tolist()))
 
 

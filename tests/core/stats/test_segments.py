@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.agreement import auc, kendall, pearson, spearman
-from tests.core.stats.judgements import errors_of, jackknife_errors, judged
+from tests.core.stats.judgements import jackknife_errors, judged
 
 SCIPY = {
     pearson: scipy.stats.pearsonr,
@@ -54,7 +54,7 @@ def test_errors_are_those_of_leaving_out_rows(statistic):
         np.arange(len(people)),
     )
     found = statistic(people, rows.scores)
-    np.testing.assert_allclose(errors_of(found), expected, rtol=0.03)
+    np.testing.assert_allclose(found.errors, expected, rtol=0.03)
     np.testing.assert_allclose(found.influences.mean(axis=1), 0, atol=1e-12)
 
 
@@ -67,13 +67,13 @@ def test_rows_given_twice_add_nothing_when_they_are_one_cluster(statistic):
         np.tile(people, 2), np.tile(rows.scores, 2), clusters=np.tile(np.arange(len(people)), 2)
     )
     assert twice.clusters == once.clusters
-    np.testing.assert_allclose(errors_of(twice), errors_of(once), rtol=0.01)
+    np.testing.assert_allclose(twice.errors, once.errors, rtol=0.01)
     apart = statistic(np.tile(people, 2), np.tile(rows.scores, 2))
-    assert errors_of(apart)[0] < 0.75 * errors_of(once)[0]
+    assert apart.errors[0] < 0.75 * once.errors[0]
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_constant_side_has_no_correlation_and_no_interval(statistic):
+def test_a_constant_side_has_no_correlation_and_no_error(statistic):
     people = np.array([0.0, 1.0, 1.0, 0.0])
     constant = np.full(4, 0.1)
     found = statistic(people, np.array([constant, people]))
@@ -81,6 +81,7 @@ def test_a_constant_side_has_no_correlation_and_no_interval(statistic):
         assert found.values.tolist() == [0.5, 1.0]
         return
     assert np.isnan(found.values[0])
+    assert np.isnan(found.errors[0])
     assert np.isnan(found.intervals()[0]).all()
     assert np.isnan(found.p_below(1)[0])
     assert found.values[1] == pytest.approx(1)
@@ -105,6 +106,7 @@ def test_no_rows_and_one_row_have_no_value(statistic):
     for size in (0, 1):
         found = statistic(np.ones(size), np.ones((2, size)))
         assert np.isnan(found.values).all()
+        assert np.isnan(found.errors).all()
         assert np.isnan(found.intervals()).all()
 
 

@@ -9,7 +9,6 @@ from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_results import JudgedGroup, hybrids_of, mean_of, statistics_of
 from bertscore_core.stats.agreement import pearson
 from bertscore_core.stats.estimates import Resampled
-from tests.core.stats.judgements import errors_of
 from tests.support.judgements import judgement_rows, read, write_judgements
 
 COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "good"}
@@ -105,8 +104,8 @@ def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
         parts.append(pearson(people, people + random.normal(size=(2, rows))))
     mean = mean_of(parts)
     assert mean.values == pytest.approx(np.mean([part.values for part in parts], axis=0))
-    expected = np.sqrt(np.sum([errors_of(part) ** 2 for part in parts], axis=0)) / 3
-    assert errors_of(mean) == pytest.approx(expected, rel=0.02)
+    expected = np.sqrt(np.sum([part.errors**2 for part in parts], axis=0)) / 3
+    assert mean.errors == pytest.approx(expected, rel=0.02)
 
 
 def test_the_mean_of_resampled_statistics_keeps_their_pairs():
