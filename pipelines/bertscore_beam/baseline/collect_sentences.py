@@ -30,7 +30,7 @@ from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.pool import Each
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import RunStep
 from bertscore_core.errors import InputError, SignatureError
 
@@ -108,7 +108,7 @@ def read_stage(
         build=build,
         message=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=SENTENCES_FOLDER,
-        amounts=Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
+        amounts={file.sentences.rpartition("/")[2]: 1 for file in files},
     )
 
 

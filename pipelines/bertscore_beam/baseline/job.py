@@ -44,7 +44,7 @@ from bertscore_beam.run.folder import (
 )
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import RunOnDevice, RunStep
 from bertscore_beam.run.runner import Runner
 from bertscore_core.errors import IdfError, InputError
@@ -256,9 +256,9 @@ def _score_stage(
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         message=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=sources.MOMENTS_FOLDER,
-        amounts=Amounts(
-            (part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"), part.rows) for part in parts
-        ),
+        amounts={
+            part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"): part.rows for part in parts
+        },
         unit="pairs",
     )
 

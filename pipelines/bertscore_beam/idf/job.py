@@ -66,7 +66,7 @@ from bertscore_beam.run.output import (
     escape_line,
 )
 from bertscore_beam.run.pool import ask
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import ReadPlan, Spread
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
@@ -322,7 +322,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
         split for split in splits if counting.fields.key or counting.count_name(split) not in reused
     )
     texts = missing_imports(planned.texts, to_read, imports)
-    rows = Amounts((counting.count_name(split), split.about_rows) for split in splits)
+    rows = {counting.count_name(split): split.about_rows for split in splits}
     stage = replace(
         _stage(planned.runner, folder, counting), folder=COUNTS_FOLDER, amounts=rows, unit="rows"
     )

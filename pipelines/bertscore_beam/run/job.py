@@ -28,7 +28,7 @@ from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.print_job import print_job
-from bertscore_beam.run.progress import Amounts, RunProgress, Stage, show_progress
+from bertscore_beam.run.progress import RunProgress, Stage, show_progress
 from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
 from bertscore_beam.run.runner import Runner, check_service
@@ -243,7 +243,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
             stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if processes is not None:
             processes.begin_stage(loads=stage.loads)
-        if (len(stage.amounts) or stage.before) and not (quiet or runner.detached):
+        if (stage.amounts or stage.before) and not (quiet or runner.detached):
             progress = RunProgress(stage, folder.path(stage.folder), started)
             stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
         try:
@@ -284,9 +284,7 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
         build=build,
         message=f"turning {files} of text into Parquet",
         folder=IMPORTS_FOLDER,
-        amounts=Amounts(
-            (text.footer.removeprefix(f"{IMPORTS_FOLDER}/"), text.size) for text in texts
-        ),
+        amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
         unit="bytes of text",
         loads=False,
     )

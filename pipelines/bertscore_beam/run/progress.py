@@ -7,13 +7,12 @@ terminal the progress is a bar, in a log a plain line now and then.
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -30,46 +29,6 @@ died, and wait for it without an end."""
 _PAUSE_PER_LISTING = 10
 """The pause is at least this many times as long as listing the folder took, which takes seconds for
 100,000 files."""
-
-
-class Amounts:
-    """How much each of many files stands for; 16 bytes each.
-
-    Names are known by their hashes: nothing but what a person sees depends on them.
-    """
-
-    def __init__(self, amounts: Iterable[tuple[str, int]] = ()) -> None:
-        pairs = np.fromiter(
-            ((hash(name), amount) for name, amount in amounts),
-            dtype=[("name", np.int64), ("amount", np.int64)],
-        )
-        self._names, places = np.unique(pairs["name"], return_index=True)
-        self._amounts = pairs["amount"][places]
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @property
-    def total(self) -> int:
-        """The sum of all."""
-        return int(self._amounts.sum())
-
-    def done(self, finished: Iterable[str], fractions: Mapping[str, float]) -> int:
-        """Return the amount that is done; names that are not known do not count.
-
-        Args:
-            finished: Files that are there, which may come one by one.
-            fractions: What share of other files is done.
-        """
-        if not len(self):
-            return 0
-        shares = np.zeros(len(self))
-        for names, now in ((fractions, list(fractions.values())), (finished, 1.0)):
-            hashes = np.fromiter(map(hash, names), dtype=np.int64)
-            places = np.searchsorted(self._names, hashes).clip(max=len(self) - 1)
-            known = self._names[places] == hashes
-            shares[places[known]] = np.broadcast_to(now, len(hashes))[known]
-        return int((shares * self._amounts).sum())
 
 
 Build = Callable[[beam.Pipeline], Any]
@@ -98,7 +57,7 @@ class Stage:
     build: Build
     message: str = ""
     folder: str = ""
-    amounts: Amounts = field(default_factory=Amounts)
+    amounts: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
     unit: str = "files"
     first: tuple[int, str] = (0, "")
@@ -118,16 +77,17 @@ class RunProgress:
         self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
-        self.planned = stage.before + stage.amounts.total
+        self.planned = stage.before + sum(stage.amounts.values())
         self.look_seconds = 0.0
 
     def look(self) -> None:
         """Look at the files and the reports."""
         began = time.monotonic()
         state = activity.snapshot()
-        done = self._stage.amounts.done(
-            (name for name, _ in each_file(self._folder)), state.fractions
-        )
+        there = dict.fromkeys((name for name, _ in each_file(self._folder)), 1.0)
+        shares = {**state.fractions, **there}
+        amounts = self._stage.amounts
+        done = int(sum(share * amounts.get(name, 0) for name, share in shares.items()))
         self.look_seconds = time.monotonic() - began
         self._words = state.status
         self._before.note(min(state.counted, self._stage.first[0]))

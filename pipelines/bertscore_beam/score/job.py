@@ -47,7 +47,7 @@ from bertscore_beam.run.folder import (
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import ReadPlan, RunOnDevice
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
@@ -217,14 +217,12 @@ def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> 
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not compared.diff.work and not spec.detached:
         return ()
-    rows = Amounts(
-        (record_name(split.part_name), split.about_rows) for split in compared.diff.pending
-    )
+    rows = {record_name(split.part_name): split.about_rows for split in compared.diff.pending}
     stage = replace(
         _stage(runner, spec),
         folder=PARTS_FOLDER,
         amounts=rows,
-        before=plan.about_rows - rows.total,
+        before=plan.about_rows - sum(rows.values()),
         first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=spec.start.started,

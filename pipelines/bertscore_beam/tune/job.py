@@ -34,7 +34,7 @@ from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import RunOnDevice
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import read_judgements
@@ -227,9 +227,7 @@ def score_stage(
         build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
         message=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
-        amounts=Amounts(
-            (scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts
-        ),
+        amounts={scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in parts},
         unit="pairs",
     )
 

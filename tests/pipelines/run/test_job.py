@@ -11,7 +11,7 @@ from bertscore_beam.files.paths import absolute
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run.job import JobKind, run_job
 from bertscore_beam.run.output import TOO_MANY_REJECTS, Outcome, TextTable
-from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.progress import Stage
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job
@@ -44,7 +44,7 @@ def stages(job):
             ),
             message=f"Writing {number}",
             folder="numbers",
-            amounts=Amounts([(str(number), 1)]),
+            amounts={str(number): 1},
         )
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
 def progress_of(output, splits, started, **more):
-    rows = shown.Amounts((record_name(split.part_name), split.num_rows) for split in splits)
+    rows = {record_name(split.part_name): split.num_rows for split in splits}
     return shown.RunProgress(stage_of(rows, **more), join(output, PARTS_FOLDER), started)
 
 
@@ -38,16 +38,6 @@ def finish(output, split):
 
 def report(child, counted=0, words="", **doing):
     activity.update_child(child, Activity(counted=counted, status=words, fractions=doing))
-
-
-def test_amounts_of_files_that_are_there_and_at_work():
-    amounts = shown.Amounts((str(number), number) for number in range(1000))
-    assert (len(amounts), amounts.total) == (1000, 499_500)
-    assert amounts.done(["7", "other", "999", "7"], {}) == 7 + 999
-    assert amounts.done(["7"], {"7": 0.5, "100": 0.25, "strange": 0.5}) == 7 + 25
-    assert amounts.done(map(str, range(1000)), {"3": 0.1}) == amounts.total
-    assert shown.Amounts([("7", 3), ("7", 3)]).total == 3
-    assert shown.Amounts().done(["7"], {"7": 0.5}) == shown.Amounts().total == 0
 
 
 def test_records_of_expected_parts_count(tmp_path):
@@ -143,7 +133,7 @@ class NotedPauses(threading.Event):
 
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     (tmp_path / "7.json").touch()
-    stage = stage_of(shown.Amounts([("7.json", 3)]))
+    stage = stage_of({"7.json": 3})
     progress = shown.RunProgress(stage, str(tmp_path), time.time())
     stop = NotedPauses(3)
     for look in shown._looks(progress, [0.0, 5.0], stop):
