@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.compare import compare
+from bertscore_beam.compare import keyed_rows
 from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, scored, two_nights
@@ -178,7 +178,7 @@ def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
 
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):
     monkeypatch.setattr("bertscore_beam.pages.one_pass.MOST_GROUPS", 5)
-    monkeypatch.setattr(compare, "MOST_GROUPS", 5)
+    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 5)
     out, _ = ran(("groups", nights[0], "--by", "system", "--json"))
     found = json.loads(out)
     assert [row["group"] for row in found["languages"]] == [{"language": one} for one in LANGUAGES]

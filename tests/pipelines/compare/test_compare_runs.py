@@ -453,7 +453,7 @@ def plain(value):
 def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     groups, pieces = 500, 3
     rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
-    rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
+    rows["cell"], rows["counts"] = np.arange(2 * groups) % groups, 4
     options = CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(
@@ -463,7 +463,7 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
         clipped = paired_sides.RowReader(options, "bleu").for_means(rows)
         sums.add(rows, clipped, *np.arange(2 * groups).reshape(2, groups))
     for group in range(groups):
-        one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
+        one = sums.compared((str(group),), [group], resamples=0)
         assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)
     assert Counted.seen < 0.5 * pieces * groups**2
 
