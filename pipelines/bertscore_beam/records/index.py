@@ -25,7 +25,7 @@ import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -272,6 +272,11 @@ def write_index_file(folder: OutputFolder, chunk: PieceChunk) -> tuple[str, Inde
     return chunk.index, IndexFile(
         number=chunk.number, rows=len(entries), signatures=tuple(signatures), reasons=tuple(reasons)
     )
+
+
+def index_chunk(folder: OutputFolder, chunk: PieceChunk) -> Iterator[tuple[str, IndexFile]]:
+    """Do the same as a step."""
+    yield write_index_file(folder, chunk)
 
 
 def declare_index(folder: OutputFolder, written: Iterable[tuple[str, IndexFile]]) -> None:

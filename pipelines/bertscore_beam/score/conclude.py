@@ -15,13 +15,7 @@ from apache_beam.pvalue import TaggedOutput
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.groups import GroupRow, group_part, group_row, merge_statistics
-from bertscore_beam.records.index import (
-    IndexFile,
-    PieceChunk,
-    chunks_to_index,
-    declare_index,
-    write_index_file,
-)
+from bertscore_beam.records.index import PieceChunk, chunks_to_index, declare_index, index_chunk
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import delete_plans
 from bertscore_beam.records.summary import SplitResult, Totals
@@ -153,7 +147,7 @@ class _BuildIndex(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[PieceChunk]) -> beam.PCollection[None]:
         folder = self.folder
-        write = Each(partial(_write_index_file, folder), attrgetter("name"))
+        write = Each(partial(index_chunk, folder), attrgetter("name"))
         return (
             chunks
             | "SpreadPieces" >> beam.Reshuffle()
@@ -162,7 +156,3 @@ class _BuildIndex(beam.PTransform):
             | "FilesWritten" >> beam.combiners.ToList()
             | "DeclareIndex" >> beam.Map(partial(declare_index, folder))
         )
-
-
-def _write_index_file(folder: OutputFolder, chunk: PieceChunk) -> Iterator[tuple[str, IndexFile]]:
-    yield write_index_file(folder, chunk)

@@ -17,7 +17,7 @@ from tests.pipelines.run.test_portable import JOBS
 
 pytestmark = pytest.mark.job
 
-STEPS = {"find_keys", "group_part", "read_lane", "read_pieces"}
+STEPS = {"find_keys", "group_part", "index_chunk", "read_lane"}
 """Functions that are steps by themselves."""
 
 

@@ -121,7 +121,7 @@ def test_all_workers_build_the_index_of_one_process(
         jobs.prepare_score(jobs.job_options(dump, tmp_path / "all", group_by=("id",), **given))
     )
     # No process builds it here: the pipeline alone does.
-    monkeypatch.setattr(index_module, "write_index_file", None)
+    monkeypatch.setattr(index_module.pool, "ask", None)
     monkeypatch.setattr("bertscore_beam.score.conclude.group_part", group_small_record)
     reads, read = [], OutputFolder.read
     monkeypatch.setattr(
