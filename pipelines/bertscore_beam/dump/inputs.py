@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
 from bertscore_beam.dump.formats import AUTO, Format, suffixes
+from bertscore_beam.dump.partitions import partitions_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, file_version, search
 from bertscore_beam.files.listing import real_path
@@ -24,17 +25,16 @@ class InputFile(FoundFile):
 
     Attributes:
         input_format: Format of the file, a `Format`; `auto` to go by its name.
-        partitions: Its partition columns, as `Split` has them; None to go by its path.
-        table: The Delta table that it is a file of; "" for none.
-        table_version: The version of that table.
-        table_id: The identity of that table, as its log has it.
+        table: The Delta table that it is a file of; None for none.
     """
 
     input_format: str = AUTO
-    partitions: str | None = None
-    table: str = ""
-    table_version: int = 0
-    table_id: str = ""
+    table: DeltaTable | None = None
+
+    @property
+    def partitions(self) -> str:
+        """Its partition columns, as `Split` has them: by its path, or by the log of its table."""
+        return partitions_of(self.path) if self.table is None else self.table.partitions[self.path]
 
 
 def expand_inputs(
@@ -95,20 +95,14 @@ def expand_inputs(
         raise InputError("no input: got no path at all; expected at least one --input.")
     _check_current(found, tables)
     first = sorted(_once(found.values(), again, tables), key=attrgetter("path"))
-    return [_input_file(file, input_format, tables.get(file.path)) for file in first]
-
-
-def _input_file(file: FoundFile, input_format: str, table: DeltaTable | None) -> InputFile:
-    if table is None:
-        return InputFile(**asdict(file), input_format=input_format)
-    return InputFile(
-        **asdict(file),
-        input_format=Format.PARQUET,
-        partitions=table.partitions[file.path],
-        table=table.folder,
-        table_version=table.version,
-        table_id=table.id,
-    )
+    return [
+        InputFile(
+            **asdict(file),
+            input_format=Format.PARQUET if file.path in tables else input_format,
+            table=tables.get(file.path),
+        )
+        for file in first
+    ]
 
 
 def _read_table(folder: str) -> DeltaTable:
@@ -135,7 +129,7 @@ def _check_current(found: Iterable[str], tables: Mapping[str, DeltaTable]) -> No
 def tables_of(files: Iterable[InputFile]) -> dict[str, dict[str, str | int]]:
     """Return the identity and the version of each Delta table that files are of, by its folder."""
     return {
-        mask_credentials(file.table): {"id": file.table_id, "version": file.table_version}
+        mask_credentials(file.table.folder): {"id": file.table.id, "version": file.table.version}
         for file in files
         if file.table
     }

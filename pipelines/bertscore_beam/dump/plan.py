@@ -23,7 +23,7 @@ from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
-from bertscore_beam.dump.partitions import partitions_of, with_partitions
+from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.paths import is_text, place_of, root_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
@@ -374,9 +374,7 @@ def plan_inputs(
                 file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
-                partitions=(
-                    partitions_of(file.path) if file.partitions is None else file.partitions
-                ),
+                partitions=file.partitions,
                 references=references,
             )
             text = TextFile.of(file, wanted.named, fields.lists)

@@ -417,7 +417,7 @@ def _of_earlier_versions(
     Raises:
         ConfigError: The earlier run did not read the table: such files were given as plain files.
     """
-    tables = {file.table for file in files if file.table} if gone else set()
+    tables = {file.table.folder for file in files if file.table} if gone else set()
     known = {file.path for file in files}
     old = {
         file.path: mask_credentials(table)

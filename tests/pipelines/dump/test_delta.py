@@ -80,7 +80,7 @@ def test_rows_are_those_of_the_table_after_each_change(tmp_path):
     files = [*(tmp_path / "t").glob("*.parquet")]
     assert len(files) == 5  # nothing was vacuumed
     (file,) = expand_inputs([str(tmp_path / "t")])
-    assert (file.table, file.table_version) == (f"{tmp_path}/t/", 4)
+    assert (file.table.folder, file.table.version) == (f"{tmp_path}/t/", 4)
     assert ids(file.path) == [20, 21, 22]
 
 
@@ -271,7 +271,7 @@ def test_a_file_that_the_table_links_to_is_read_as_one_of_the_table(tmp_path):
     outside = file.rename(tmp_path / "outside.parquet")
     file.symlink_to(outside)
     (found,) = expand_inputs([str(outside), str(tmp_path / "t")])
-    assert (found.path, found.table) == (str(file), f"{tmp_path}/t/")
+    assert (found.path, found.table.folder) == (str(file), f"{tmp_path}/t/")
 
 
 def test_a_table_is_no_file_of_references(tmp_path):
