@@ -174,19 +174,19 @@ def collect(options: ReportOptions) -> ReportData:
     run = open_finished(newest, "RUN")
     others = [open_finished(folder, "--against") for folder in options.against]
     findings = gather(run, options.by, options.rows)
-    comparison = None
     comparisons: tuple[Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
+    warnings: dict[str, None] = {}
     if others:
         comparisons = compare_finished(options.comparison(), run, others).comparisons
         shown = place_of_shown(comparisons)
-        of_f1 = [one for one in comparisons if one.measure == MEASURE]
-        comparison = of_f1[shown]
-        rows = _moved_rows(options, run, others[shown], comparison.moved)
-        moved = list(zip(comparison.moved, rows, strict=True))
+        of_shown = comparisons[shown :: len(others)]
+        (moves,) = (one.moved for one in of_shown if one.measure == MEASURE)
+        moved = list(zip(moves, _moved_rows(options, run, others[shown], moves), strict=True))
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
+        warnings = dict.fromkeys(words for one in of_shown for words in one.warnings)
     confidence = options.confidence
     groups = [group_row(*group, confidence) for group in findings.groups.items()]
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
@@ -230,7 +230,7 @@ def collect(options: ReportOptions) -> ReportData:
         risen=risen,
         nights=nights,
         signatures=signatures,
-        notices=(*_notices(run, comparison, nights), *left_out),
+        notices=(*_notices(run, nights), *left_out, *warnings),
     )
 
 
@@ -270,9 +270,7 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
     return tuple(zip(edges.tolist(), edges[1:].tolist(), counts.tolist(), strict=False))
 
 
-def _notices(
-    run: FinishedRun, comparison: Comparison | None, nights: Sequence[Night]
-) -> tuple[str, ...]:
+def _notices(run: FinishedRun, nights: Sequence[Night]) -> list[str]:
     summary, notices = run.summary, []
     rejected, rows = summary.rejected, run.rows
     if not run.rows:
@@ -290,17 +288,6 @@ def _notices(
         )
     metrics = summary.content.get("metrics", {})
     notices += filter(None, [tokenized_warning(summary.tokenized), no_numbers_warning(metrics)])
-    if comparison is not None and comparison.settings.moving:
-        names = ", ".join(dict.fromkeys(item.field for item in comparison.settings.moving))
-        notices.append(
-            f"The two runs were scored with different settings ({names}): a part of their "
-            "difference may come from these."
-        )
-    if comparison is not None and not comparison.whole.counts.pairs:
-        notices.append(
-            f"The run cannot be compared with {comparison.against}: "
-            f"{comparison.whole.counts.unpaired_warning}"
-        )
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")
-    return tuple(notices)
+    return notices

@@ -150,7 +150,8 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
     command = ["report", str(runs / "one"), "--against", str(runs / "other"), "--force"]
     assert cli.main([*command, "-o", str(page)]) == cli.DONE
     text = page.read_text(encoding="utf-8")
-    assert "The two runs were scored with different settings (num_layers)" in text
+    assert text.count("The scores were made with different settings, so") == 1
+    assert "num_layers: got &#39;6&#39;; expected &#39;5&#39;" in text
     assert 'class="notices"' in text
 
 

@@ -231,11 +231,12 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
     other = str(made_run(tmp_path / "other", {"one.parquet": rows}))
     key = ("segment", "system")
     found = collect(ReportOptions(run=str(nights / "n3"), against=(other,), key=key, by=by))
-    (_, notice) = found.notices
-    assert f"The run cannot be compared with {other}: got no row with scores on both" in notice
+    (_, notice, lost) = found.notices
+    assert "There is no difference: got no row with scores on both" in notice
+    assert "1,200 rows that the other side has scored have no score here (100.00% of them)" in lost
     assert (found.fallen, found.risen) == ((), ())
     page = render(found)
-    assert page.count("got no row with scores on both sides") == 2  # the notice and the section
+    assert page.count("got no row with scores on both sides") == 1
     assert (
         "0 rows have scores in both runs. 1,200 rows are not in the other run. 1,200 rows of the"
         in page
