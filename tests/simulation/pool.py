@@ -233,5 +233,5 @@ class Pool:
         ]
 
     def _end(self) -> list[Task]:
-        totals = Totals.merge(map(Totals.of, self._results()))
+        totals = Totals.merge(self._results())
         return [Task(lambda _: conclude._finish(totals, None, None, spec=self.spec))]

@@ -32,7 +32,7 @@ from bertscore_beam.run.folder import (
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
-_READ_AHEAD = 3
+READ_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +130,19 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
-    """The parts of a run.
+class FinishedRun:
+    """A scoring run that has succeeded.
 
     Attributes:
-        records: Their records, by input and then in the order of their rows.
+        notes: Its `_run.json`.
+        summary: Its `_summary.json`.
+        records: Those of its parts, by input and then in the order of their rows.
         metrics: Names of its other metrics.
     """
 
     folder: OutputFolder
+    notes: RunNotes
+    summary: RunSummary
     records: tuple[PartRecord, ...]
     metrics: tuple[str, ...] = ()
 
@@ -146,19 +150,6 @@ class RunParts:
     def rows(self) -> int:
         """Number of its rows, scored or not."""
         return sum(record.num_rows for record in self.records)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun(RunParts):
-    """A scoring run that has succeeded.
-
-    Attributes:
-        notes: Its `_run.json`.
-        summary: Its `_summary.json`.
-    """
-
-    notes: RunNotes
-    summary: RunSummary
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -313,7 +304,7 @@ def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord,
     return tuple(whole)
 
 
-def read_columns(run: RunParts, columns: Sequence[str]) -> Iterator[PartRows]:
+def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]:
     """Read columns of all rows of a run, part by part, in order; other columns are not read.
 
     A few parts are read ahead, so memory is bounded by them.
@@ -338,7 +329,7 @@ def read_columns(run: RunParts, columns: Sequence[str]) -> Iterator[PartRows]:
 
     by_input = groupby(run.records, key=attrgetter("input_name"))
     placed = chain.from_iterable(_with_first_rows(records) for _, records in by_input)
-    return in_parallel(read, placed, _READ_AHEAD, waiting=0)
+    return in_parallel(read, placed, READ_AHEAD, waiting=0)
 
 
 def read_rows(
@@ -412,7 +403,7 @@ def check_parts(run: FinishedRun) -> None:
             return True
         return False
 
-    found = zip(run.records, in_parallel(is_damaged, run.records, _READ_AHEAD), strict=True)
+    found = zip(run.records, in_parallel(is_damaged, run.records, READ_AHEAD), strict=True)
     if damaged := [record.part_name for record, is_bad in found if is_bad]:
         raise InputError(
             f"parts of the run in {run.folder.shown!r} are damaged: got {len(damaged):,} of "

@@ -29,14 +29,9 @@ from bertscore_beam.dump.columns import missing_column_error
 from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, label_of, num_counts
-from bertscore_beam.records.finished import (
-    FinishedRun,
-    RunParts,
-    part_schema,
-    read_columns,
-    read_part_columns,
-)
+from bertscore_beam.records.finished import READ_AHEAD, FinishedRun, part_schema, read_part_columns
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.stats.caveats import (
@@ -211,23 +206,32 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
     return PartStatistics(total=ScoreStatistics.merge(total), groups=merged if are_few else None)
 
 
-def group_part(
-    record: PartRecord,
+def statistics_of_parts(
+    records: Iterable[PartRecord],
     *,
     folder: OutputFolder,
     by: Sequence[str],
     language: str | None,
     metrics: Sequence[str],
 ) -> Iterator[PartStatistics]:
-    """Read the statistics of a part from its file, also of the metrics of these names.
+    """Read the statistics of each part from its file, also of the metrics of these names.
 
     Raises:
-        InputError: It is damaged, or a column holds values that cannot be groups.
-        OSError: It cannot be reached.
+        InputError: One is damaged, or a column holds values that cannot be groups.
+        OSError: One cannot be reached.
     """
     names = [*by, *score_columns(metrics), *([] if language is None else [language])]
-    table = read_part_columns(folder, record, names)
-    yield merge_statistics([statistics_of(table, by, record.is_reused, language, metrics)])
+
+    def read(record: PartRecord) -> tuple[pa.Table, BoolArray | None]:
+        return read_part_columns(folder, record, names), record.is_reused
+
+    for table, reused in in_parallel(read, records, READ_AHEAD, waiting=0):
+        yield statistics_of(table, by, reused, language, metrics)
+
+
+def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
+    """Yield what `statistics_of_parts` returns of one part, without too many groups."""
+    yield merge_statistics(statistics_of_parts([record], **given))
 
 
 # What is written of groups: a table with a row for each, and their part of the summary.
@@ -504,9 +508,16 @@ def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
         OSError: A part cannot be reached.
     """
     known: set[Group] = set()
+    parts = statistics_of_parts(
+        run.records,
+        folder=run.folder,
+        by=by,
+        language=run.notes.fields.language,
+        metrics=run.metrics,
+    )
 
     def checked() -> Iterator[PartStatistics]:
-        for part in _parts(run, by, run.notes.fields.language):
+        for part in parts:
             known.update(part.groups or ())
             check_number(known, by)
             yield part
@@ -517,17 +528,6 @@ def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
 def with_language(group: Group) -> Group:
     """Return a group whose first value tells a language with that language as people read it."""
     return (language_name(language_of(group[0])), *group[1:])
-
-
-def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:
-    names = [*by, *score_columns(run.metrics), *([] if language is None else [language])]
-    for part in read_columns(run, names):
-        yield statistics_of(part.table, by, part.record.is_reused, language, run.metrics)
-
-
-def read_groups(run: RunParts, by: Sequence[str], language: str | None = None) -> list[GroupRow]:
-    """Return the groups of a run that is about to be finished; all rows alone if too many."""
-    return group_rows(merge_statistics(_parts(run, by, language)))
 
 
 def write_groups(

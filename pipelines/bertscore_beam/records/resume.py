@@ -32,7 +32,7 @@ from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import SettingsByLanguage
-from bertscore_beam.records.summary import KeptPart, Totals
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.stats.score_statistics import clipped_f1, is_clipped
@@ -283,13 +283,13 @@ def keep_part(
     rows: Rows,
     digests: RowDigests,
     metrics: Sequence[str],
-) -> KeptPart | None:
+) -> Totals | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
 
     `metrics` are the names of the run's metrics.
 
     Returns:
-        The part, with a record of the present version of the file; None if it must be scored.
+        Its totals, once its record is of the present version of the file; None to score it.
 
     Raises:
         UnreadablePartError: Columns of it are needed and cannot be read.
@@ -303,7 +303,7 @@ def keep_part(
     if digests == record.digests:
         if now != record:
             folder.write(record_path(now.part_name), now.to_json())
-        return KeptPart(record=now, rewritten=False)
+        return Totals.of_kept(now, rewritten=False)
     same_texts = digests.same_texts(record.digests)
     data = _with_scores_of(folder, record, split, table, metrics) if same_texts else None
     if data is None:
@@ -312,7 +312,7 @@ def keep_part(
     # Delete the record first and write it last, so that it is never beside a part of other rows.
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
-    return KeptPart(record=now, rewritten=True)
+    return Totals.of_kept(now, rewritten=True)
 
 
 def _columns_of(folder: OutputFolder, record: PartRecord, names: Sequence[str]) -> pa.Table:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from bertscore_beam.dump.columns import ERROR_METRICS
 from bertscore_beam.dump.languages import by_name, language_name
@@ -20,32 +20,8 @@ SHOWN_FAILURES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedSplit:
-    """A split without a new part, with the reason: unreadable rows, or an incomplete idf table."""
-
-    split: Split
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPart:
-    """A part of an earlier run whose scores are still valid.
-
-    Attributes:
-        rewritten: Whether it was written again, since other columns had changed.
-    """
-
-    record: PartRecord
-    rewritten: bool
-
-
-SplitResult: TypeAlias = PartRecord | KeptPart | FailedSplit
-"""What becomes of a split: a part is written, an earlier one is kept, or the split fails."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals(Sums):
-    """Sums over parts and failed splits.
+    """Sums over parts and failed splits: what becomes of a split, and of a run.
 
     Attributes:
         parts_kept: Parts that were compared and whose rows were the same.
@@ -85,23 +61,6 @@ class Totals(Sums):
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, result: SplitResult) -> "Totals":
-        """Return the totals of one split."""
-        if isinstance(result, FailedSplit):
-            split = result.split
-            failures = ((split.part_name, result.reason),)
-            return cls(failed_splits=1, failed_rows=split.about_rows, failures=failures)
-        if isinstance(result, PartRecord):
-            return cls.of_record(result)
-        return replace(
-            cls.of_record(result.record),
-            parts_kept=int(not result.rewritten),
-            parts_rewritten=int(result.rewritten),
-            kept_rows=result.record.num_rows,
-            fresh_rows=0,
-        )
-
-    @classmethod
     def of_record(cls, record: PartRecord) -> "Totals":
         """Return the totals of one part."""
         return cls(
@@ -119,6 +78,26 @@ class Totals(Sums):
             tokenized=record.tokenized,
             dropped=record.dropped,
         )
+
+    @classmethod
+    def of_kept(cls, record: PartRecord, *, rewritten: bool) -> "Totals":
+        """Return those of a part of an earlier run whose scores are still valid.
+
+        It was rewritten if other columns had changed.
+        """
+        return replace(
+            cls.of_record(record),
+            parts_kept=int(not rewritten),
+            parts_rewritten=int(rewritten),
+            kept_rows=record.num_rows,
+            fresh_rows=0,
+        )
+
+    @classmethod
+    def of_failed(cls, split: Split, reason: str) -> "Totals":
+        """Return those of a split without a new part: unreadable, or its idf table incomplete."""
+        failures = ((split.part_name, reason),)
+        return cls(failed_splits=1, failed_rows=split.about_rows, failures=failures)
 
     @classmethod
     def merge(cls, parts: Iterable["Totals"]) -> "Totals":

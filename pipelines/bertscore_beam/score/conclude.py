@@ -1,6 +1,6 @@
 """The last steps of the pipeline of a run: groups and index, and its end.
 
-results --> look over --> groups and index --> `finish_run`
+totals of splits --> look over --> groups and index --> `finish_run`
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from bertscore_beam.records.groups import GroupRow, group_part, group_row, merge
 from bertscore_beam.records.index import PieceChunk, chunks_to_index, declare_index, index_chunk
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import delete_plans
-from bertscore_beam.records.summary import SplitResult, Totals
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, is_marked_by
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, Spread
@@ -32,7 +32,7 @@ _PIECES, _PARTS = "pieces", "parts"
 
 @dataclass
 class ConcludeRun(beam.PTransform):
-    """SplitResults -> summary, written with the success marker.
+    """Totals of splits -> summary, written with the success marker.
 
     If the run is detached, no launcher turns the summary into an exit status. So the job fails here
     if the run is not a success, and otherwise cleans up the folder. `idf` is a singleton, or None.
@@ -41,12 +41,11 @@ class ConcludeRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[Totals]:
+    def expand(self, splits: beam.PCollection[Totals]) -> beam.PCollection[Totals]:
         """Add up, then write; the output is a single element."""
         spec = self.spec
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
-        each = results | "TotalsOfSplit" >> beam.Map(Totals.of)
-        totals = each | "AddUp" >> beam.CombineGlobally(Totals.merge)
+        totals = splits | "AddUp" >> beam.CombineGlobally(Totals.merge)
         indexed = groups = None
         is_indexed = spec.is_remote and spec.index  # its workers build the index together
         if is_indexed or spec.has_groups:

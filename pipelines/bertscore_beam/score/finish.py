@@ -13,14 +13,15 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
-from bertscore_beam.records.finished import RunParts
 from bertscore_beam.records.groups import (
     GroupRow,
     caveats_of_metrics,
+    group_rows,
     in_order,
+    merge_statistics,
     metrics_of,
     no_groups_warning,
-    read_groups,
+    statistics_of_parts,
     write_groups,
 )
 from bertscore_beam.records.index import delete_index, write_index
@@ -143,10 +144,14 @@ def _add_groups(
 ) -> None:
     """Write the groups, and add them to the summary, with the other metrics over all rows."""
     if groups is None:
-        parts = RunParts(
-            folder=spec.folder, records=tuple(run.records()), metrics=spec.metric_names
+        parts = statistics_of_parts(
+            run.records(),
+            folder=spec.folder,
+            by=spec.group_by,
+            language=spec.fields.language,
+            metrics=spec.metric_names,
         )
-        groups = read_groups(parts, spec.group_by, spec.fields.language)
+        groups = group_rows(merge_statistics(parts))
     rows = in_order(groups)
     if spec.metric_names:
         sole = spec.settings.sole

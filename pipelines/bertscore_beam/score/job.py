@@ -246,7 +246,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
         # SplitsWithIdf: the same, and the name of the idf tables.
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.num_chunks)
         | "WithIdf" >> WithIdf(table, spec.idf.path)
-        # PartRecord, KeptPart or FailedSplit: the result of each split.
+        # Totals: of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator, divisible=True)
     )
     _ = results | "FinishRun" >> ConcludeRun(spec, table)

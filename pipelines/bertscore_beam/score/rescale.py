@@ -26,8 +26,15 @@ from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
-from bertscore_beam.records.finished import FinishedRun, RunParts, open_finished, open_part
-from bertscore_beam.records.groups import GROUPS_FILE, caveat_messages_in, read_groups, write_groups
+from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
+from bertscore_beam.records.groups import (
+    GROUPS_FILE,
+    caveat_messages_in,
+    group_rows,
+    merge_statistics,
+    statistics_of_parts,
+    write_groups,
+)
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_records
 from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
@@ -257,9 +264,10 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         pack_records(folder, find_records(folder))
         summary = _summary(planned, written)
         if by := planned.group_by:
-            metrics = planned.finished.metrics
-            run = RunParts(folder=folder, records=tuple(written), metrics=metrics)
-            summary |= write_groups(folder, read_groups(run, by), by)
+            parts = statistics_of_parts(
+                written, folder=folder, by=by, language=None, metrics=planned.finished.metrics
+            )
+            summary |= write_groups(folder, group_rows(merge_statistics(parts)), by)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
     return Outcome(

@@ -32,7 +32,7 @@ from bertscore_beam.records.records import EarlierRecords
 from bertscore_beam.records.rejects import rejected_rows, rows_path
 from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be_valid
 from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
-from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.loading import freeze_gc
 from bertscore_beam.run.output import event
@@ -64,7 +64,7 @@ class ScoreSplits:
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[SplitsWithIdf], Iterator[SplitResult]]:
+    def open(self) -> Callable[[SplitsWithIdf], Iterator[Totals]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -93,10 +93,10 @@ class SplitScorer:
     earlier: EarlierRecords
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: SplitsWithIdf) -> Iterator[SplitResult]:
-        """Score splits one after the other, unless their parts are valid; yield their results.
+    def run(self, chosen: SplitsWithIdf) -> Iterator[Totals]:
+        """Score splits one after the other, unless their parts are valid; yield their totals.
 
-        A split is begun when its result is asked for. A part whose texts are the same is kept, or
+        A split is begun when its totals are asked for. A part whose texts are the same is kept, or
         written again with its scores. With an incomplete idf table no split is scored, and all
         earlier parts are kept. A repeated call writes the same bytes, and does not score again what
         has a record.
@@ -110,18 +110,18 @@ class SplitScorer:
             if idf is None or not idf.problem:
                 record = self.earlier.find(split.part_name, is_likely=is_again)
                 is_again = is_again and record is not None
-            yield self._result(split, idf, record, reader)
+            yield self._totals(split, idf, record, reader)
 
-    def _result(
+    def _totals(
         self, split: Split, idf: SavedIdf | None, earlier: PartRecord | None, reader: SplitReader
-    ) -> SplitResult:
+    ) -> Totals:
         spec, record = self.spec, None
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
         wanted = spec.digest, fingerprint, spec.settings.labels
         if earlier is not None and may_be_valid(split, earlier, *wanted):
             record = earlier
             if record.is_current(split):
-                return _kept(KeptPart(record=record, rewritten=False))
+                return _kept(split, Totals.of_kept(record, rewritten=False))
         try:
             with activity.report_fraction(record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
@@ -141,14 +141,15 @@ class SplitScorer:
                 counters.count(counters.PARTS_UNREADABLE)
                 logger.warning(event("part_unreadable", part=split.part_name, reason=str(error)))
             if part is not None:
-                return _kept(part)
+                return _kept(split, part)
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         facts = {"idf": fingerprint, "seconds": seconds, "replaced_damaged": is_damaged}
-        return self._write(split, rows, digests, scored, facts, is_new=earlier is None)
+        written = self._write(split, rows, digests, scored, facts, is_new=earlier is None)
+        return Totals.of_record(written)
 
     def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
         """Score the rows of a split, or take their scores from an earlier run."""
@@ -231,13 +232,14 @@ class SplitScorer:
         return record
 
 
-def _failed(split: Split, reason: str) -> FailedSplit:
+def _failed(split: Split, reason: str) -> Totals:
     counters.count(counters.SPLITS_FAILED)
     logger.warning(event("split_failed", part=split.part_name, reason=reason))
-    return FailedSplit(split=split, reason=reason)
+    return Totals.of_failed(split, reason)
 
 
-def _kept(part: KeptPart) -> KeptPart:
-    counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
-    logger.info(event("part_kept", part=part.record.part_name, rewritten=part.rewritten))
+def _kept(split: Split, part: Totals) -> Totals:
+    rewritten = bool(part.parts_rewritten)
+    counters.count(counters.PARTS_WRITTEN if rewritten else counters.PARTS_KEPT)
+    logger.info(event("part_kept", part=split.part_name, rewritten=rewritten))
     return part

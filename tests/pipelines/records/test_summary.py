@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.records.summary import FailedSplit, Gates, RunStart, Totals, summarize
+from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize
 from bertscore_core import ScoreSummary
 from bertscore_core.stats.score_statistics import UnknownTokens
 from tests.pipelines.records.test_records import splits_of
@@ -48,7 +48,7 @@ def judged(new: Totals, *, missing=0, doubled=0, **changes) -> dict[str, Any]:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())
 def test_totals_do_not_depend_on_order(counts, generator):
     totals = [part(rows + scored, scored) for rows, scored in counts]
-    totals += [Totals.of(FailedSplit(split=split(n, n), reason="x")) for n in range(3)]
+    totals += [Totals.of_failed(split(n, n), "x") for n in range(3)]
     expected = Totals.merge(totals)
     generator.shuffle(totals)
     middle = len(totals) // 2
@@ -145,7 +145,7 @@ def test_clock_that_runs_behind_gives_no_negative_time():
 
 
 def test_summary_says_what_happened():
-    failure = Totals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
+    failure = Totals.of_failed(split(10, 20), "InputError: torn")
     summary = judged(part(20, 16) + failure, missing=1)
     assert (summary["precision"], summary["rejected"]) == (0.5, 14)
     assert summary["reasons"] == {"null_candidate": 4}

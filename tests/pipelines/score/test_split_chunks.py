@@ -5,9 +5,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits
-from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import EarlierRecords
-from bertscore_beam.records.summary import KeptPart
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
 from tests.support.dumps import write_dump
@@ -57,11 +55,11 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
         SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
     )
     first = scorer_of(job).run(SplitsWithIdf(chunk))
-    assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
+    assert [next(first).parts_kept for _ in range(4)] == 4 * [0]
     first.close()  # the worker dies
     written = files_below(tmp_path / "out")
     again = list(scorer_of(job).run(SplitsWithIdf(chunk)))
-    assert [type(one) for one in again] == 4 * [KeptPart] + 2 * [PartRecord]
+    assert [(one.parts, one.parts_kept) for one in again] == 4 * [(1, 1)] + 2 * [(1, 0)]
     assert read == list(chunk.splits)
     assert written.items() <= files_below(tmp_path / "out").items()
 
