@@ -8,7 +8,7 @@ part is a function of its split and the signature.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,11 +29,14 @@ from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
+from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import Records, pack_of
+from bertscore_beam.records.records import FoundRecords, Records, pack_of, pack_records
+from bertscore_beam.records.rejects import FILES_FILE, REJECTED_ROWS_FOLDER, rows_path
+from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import Totals
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.stats.score_statistics import clipped_f1, is_clipped
 from bertscore_core.stats.scores import ScoreSummary
@@ -166,6 +169,42 @@ def compare_with_plan(
         orphans=tuple(sorted(unplanned.intersection(part_sizes).difference(stale))),
         rows_at_risk=rows_at_risk + sum(rows.get(name, 0) for name in stale if name in part_sizes),
     )
+
+
+def make_way(
+    folder: OutputFolder,
+    found: FoundRecords,
+    *,
+    gone: Collection[str],
+    kept: Iterable[str],
+    unsure: Collection[str] = (),
+) -> None:
+    """Delete an earlier success, some parts, and what lies beside parts that are not kept.
+
+    The records that stay are packed. If it is killed, the next run can continue: parts are deleted
+    before their records, and a record without its part is ignored.
+
+    Args:
+        folder: The folder.
+        found: Its records.
+        gone: Parts to delete.
+        kept: Parts whose rejected rows and pieces stay.
+        unsure: As for `pack_records`.
+    """
+    # One after the other, the marker first: the summary must not be missing beside a marker.
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
+        folder.delete(name)
+    folder.delete_temporary()
+    beside = (REJECTED_ROWS_FOLDER, ROWS_FOLDER)
+    notes = {f"{at}/{name}" for at in beside for name in folder.files(at)}
+    for part in kept:
+        notes -= {rows_path(part), rows_file(part)}
+    folder.delete(*gone)
+    folder.delete(*map(record_path, gone))
+    pack_records(folder, found, gone=gone, unsure=unsure)
+    folder.delete(*notes)
+    for emptied in beside:
+        folder.delete_empty_folders(emptied)
 
 
 def by_bin(

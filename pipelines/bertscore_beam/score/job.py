@@ -24,16 +24,10 @@ from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.groups import GROUPS_FILE
-from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.records.records import IDF_FILE, PENDING_FILE, delete_plans, pack_records
-from bertscore_beam.records.rejects import (
-    FILES_FILE,
-    REJECTED_ROWS_FOLDER,
-    REJECTS_FOLDER,
-    rows_path,
-)
-from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
+from bertscore_beam.records.record import PARTS_FOLDER, record_name
+from bertscore_beam.records.records import IDF_FILE, PENDING_FILE, delete_plans
+from bertscore_beam.records.rejects import REJECTS_FOLDER
+from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart, Totals
 from bertscore_beam.run.endings import worker_errors
@@ -161,32 +155,19 @@ def _table_notes(compared: ComparedPlan) -> Iterator[str]:
 def start_run(compared: ComparedPlan) -> None:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
 
-    If it is killed, the next run can continue: parts are deleted before their records, and a record
-    without its part is ignored.
-
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     folder, diff, plan = compared.spec.folder, compared.diff, compared.planned.plan
-    # One after the other, the marker first: the summary must not be missing beside a marker.
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
-        folder.delete(name)
     if compared.before is not None:  # so that a marker of the old run is not valid any more
         folder.write_json(RUN_FILE, {**compared.before, "run": compared.spec.run})
-    folder.delete_temporary()
-    parts = (*compared.superseded, *diff.outdated)
-    notes = {
-        f"{at}/{name}" for at in (REJECTED_ROWS_FOLDER, ROWS_FOLDER) for name in folder.files(at)
-    }
-    for note in (rows_path, rows_file):
-        notes.difference_update(map(note, compared.kept))
-    folder.delete(*parts)
-    folder.delete(*map(record_path, parts))
-    unsure = [split.part_name for split in diff.unsure]
-    pack_records(folder, compared.found, gone=parts, unsure=unsure)
-    folder.delete(*notes)
-    for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
-        folder.delete_empty_folders(emptied)
+    make_way(
+        folder,
+        compared.found,
+        gone=(*compared.superseded, *diff.outdated),
+        kept=compared.kept,
+        unsure=[split.part_name for split in diff.unsure],
+    )
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
     folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))

@@ -8,7 +8,6 @@ few threads are faster than workers could start. Lock, dry run and resume are th
 
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,11 +23,11 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
 from bertscore_beam.records.groups import (
-    GROUPS_FILE,
     caveat_messages_in,
     group_rows,
     merge_statistics,
@@ -37,19 +36,13 @@ from bertscore_beam.records.groups import (
 )
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_records
-from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from bertscore_beam.records.rejects import REJECTS_FOLDER
+from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import plain_caveats
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import (
-    RUN_FILE,
-    SPLIT_ROWS,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    declare_success,
-)
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, declare_success
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.loading import read_baseline
@@ -214,14 +207,8 @@ def _begin_rescale(
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
-    others = [name for name in earlier.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *_IDF_FILES):
-        folder.delete(name)
-    folder.delete_temporary()
-    for note in (record_path, rows_path, rows_file):
-        folder.delete(*map(note, others))
-    folder.delete(*others)
-    pack_records(folder, found, gone=others)
+    make_way(folder, found, gone=(earlier.keys() | sizes.keys()) - done.keys(), kept=done)
+    folder.delete(*_IDF_FILES)
     folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
@@ -231,9 +218,10 @@ def _begin_rescale(
 
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
-    planned, source = job.planned, job.planned.finished.notes
-    before = Signature.parse(source.signature or "")
+    planned, source = job.planned, job.planned.finished
+    before = Signature.parse(source.notes.signature or "")
     return {
+        **source.folder.read_json(RUN_FILE),
         "run": job.run,
         "identity": planned.identity,
         "signature": replace(before, baseline=planned.signature.baseline).format(),
@@ -242,12 +230,8 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
             "language": planned.language,
             "group_by": list(planned.group_by),
         },
-        "corpus": source.corpus,
-        "rows": source.rows,
-        "parts": source.parts,
-        SPLIT_ROWS: source.split_rows,
         "started": planned.started,
-        "rescaled": {"folder": planned.finished.folder.shown, "run": source.run},
+        "rescaled": {"folder": source.folder.shown, "run": source.notes.run},
     }
 
 
@@ -255,8 +239,8 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     """Write the parts, the index, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
     with worker_errors():
-        with ThreadPoolExecutor(_THREADS) as pool:
-            written = list(pool.map(partial(_rescale_one, job), planned.finished.records))
+        parts = in_parallel(partial(_rescale_one, job), planned.finished.records, _THREADS)
+        written = list(parts)
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
@@ -264,10 +248,10 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         pack_records(folder, find_records(folder))
         summary = _summary(planned, written)
         if by := planned.group_by:
-            parts = statistics_of_parts(
+            statistics = statistics_of_parts(
                 written, folder=folder, by=by, language=None, metrics=planned.finished.metrics
             )
-            summary |= write_groups(folder, group_rows(merge_statistics(parts)), by)
+            summary |= write_groups(folder, group_rows(merge_statistics(statistics)), by)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
     return Outcome(

@@ -314,6 +314,10 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
         assert here[name] == fresh[name], name
     run_file = json.loads((out / RUN_FILE).read_text())
     assert run_file["rescaled"]["folder"] == str(nights / "raw")
+    scored = json.loads((nights / "two" / RUN_FILE).read_text())
+    assert [name for name in scored if name not in run_file] == []  # Delta's tables among them
+    for name in ("corpus", "tables", "rows", "parts", "split_rows", "identity"):
+        assert run_file[name] == scored[name], name
     assert run("check", out) == cli.DONE
     records, expected = (
         {one.part_name: one.summary for one in read_records(OutputFolder(str(folder))).values()}

@@ -10,7 +10,6 @@ from bertscore_beam.records.resume import FolderDiff
 from bertscore_beam.run import lock
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import RunLock
-from bertscore_beam.score import job as score_job
 from tests.simulation import commands
 from tests.simulation.places import parts_of_one_size
 from tests.simulation.play import play
@@ -114,7 +113,7 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (score_job, "pack_records", lambda *_, **__: None),
+    "parts that stay in packs": (resume, "pack_records", lambda *_, **__: None),
     "stale parts that stay": (
         resume,
         "FolderDiff",
