@@ -203,7 +203,10 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
 
 
 def delete_output(folder: OutputFolder) -> None:
-    """Delete all that a baseline job writes, and what others are made of last."""
+    """Delete all that a baseline job writes, and what others are made of last.
+
+    A run that is killed meanwhile leaves the folder of a run that was killed earlier.
+    """
     _delete_tables(folder, list_tables(folder.files()))
     for below in reversed(DATA_FOLDERS):
         paths = [f"{below}/{name}" for name in folder.files(below)]

@@ -64,16 +64,12 @@ def begin_baseline(
     """
     job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=say)
     before = check_folder(plan, folder)
-    files = before.get("files", {})
-    if _must_start_again(plan, before):
-        # Killed while it deletes, the run leaves a folder that no settings fit: only another
-        # --overwrite may continue in it.
-        unlike_any = {"command": "baseline", "state": "being overwritten"}
-        folder.write_json(RUN_FILE, {"identity": unlike_any})
-        baseline_tables.delete_output(folder)
-        files = {}
     folder.delete(SUCCESS_FILE)  # before the summary: no success without one
     folder.delete(SUMMARY_FILE)
+    files = before.get("files", {})
+    if _must_start_again(plan, before):
+        baseline_tables.delete_output(folder)
+        files = {}
     folder.delete_temporary()
     folder.write_json(
         RUN_FILE,
