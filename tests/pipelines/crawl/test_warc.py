@@ -54,7 +54,7 @@ def expected(pages: list[Page]) -> list[Page]:
         min_size=1,
         max_size=6,
     ),
-    st.sampled_from((*LAYOUTS, "mixed")),
+    st.sampled_from((*LAYOUTS, "mixed", "blocks")),
     st.sampled_from(LINE_ENDS),
 )
 def test_pages_are_read_as_they_were_written_whatever_their_text(pages, members, line_end):
@@ -63,6 +63,9 @@ def test_pages_are_read_as_they_were_written_whatever_their_text(pages, members,
         data = (
             member(b"") + member(first + b"".join(others[:2])) + b"".join(map(member, others[2:]))
         )
+    elif members == "blocks":  # of equal size, as bgzip makes them
+        data = wet_bytes(pages, members="none", line_end=line_end)
+        data = b"".join(member(data[at : at + 700]) for at in range(0, len(data), 700))
     else:
         data = wet_bytes(pages, members=members, line_end=line_end)
     assert read(data) == (expected(pages), len(pages) + 1, "")
