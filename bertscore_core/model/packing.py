@@ -71,7 +71,7 @@ _LARGEST_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 # of each class of lengths, so that each kernel that a job can meet has run before its first row.
 _CHECKED_LENGTHS = (129, 65, 33, 17, 17, 3)
 
-# Tokens that a batch on a GPU is filled up to a multiple of: rows of whole tiles of its products.
+# Tokens that a batch is filled up to a multiple of: rows of whole tiles of a GPU's products.
 _STEP = 64
 
 _CURE = "Pad them (--attention sdpa; attention='sdpa' in the library)."
@@ -107,19 +107,15 @@ class Packing:
     Attributes:
         pad_id: Token id that does not count, and the position before that of a text's first token;
             None if positions count from 0 and every token counts.
-        fills: Whether batches are filled up to a multiple of 64 tokens.
     """
 
     pad_id: int | None
-    fills: bool
 
     @classmethod
-    def of(cls, architecture: Any, device: torch.device) -> "Packing":
+    def of(cls, architecture: Any) -> "Packing":
         """Return the rules of an architecture that can be packed."""
-        # On a CPU shapes need not repeat, and what fills a batch takes time.
-        fills = device.type == "cuda"
         from_zero = POSITIONS[architecture.model_type] == FROM_ZERO
-        return cls(pad_id=None if from_zero else int(architecture.pad_token_id), fills=fills)
+        return cls(pad_id=None if from_zero else int(architecture.pad_token_id))
 
     def lay_out(
         self, ids: TokenIds, lengths: IntArray, *, filler: int
@@ -130,7 +126,7 @@ class Packing:
         Returns token ids and positions, shape (2, T), and where the texts end, shape (N + 1,).
         """
         tokens = len(ids)
-        size = -(-tokens // _STEP) * _STEP if self.fills else tokens
+        size = -(-tokens // _STEP) * _STEP
         rows = np.zeros((2, size), dtype=np.int64)  # no text sees the position of what fills up
         rows[0, :tokens], rows[0, tokens:] = ids, filler
         rows[1, :tokens] = self._positions(ids, lengths)
@@ -163,7 +159,7 @@ def pack(
     The module is in evaluation mode, on its device, with weights in the number format `dtype`.
     """
     model: Any = module.model
-    packing = Packing.of(model.config, device)
+    packing = Packing.of(model.config)
     lengths = np.minimum(_CHECKED_LENGTHS, positions or max(_CHECKED_LENGTHS))
     random = np.random.default_rng(0)
     texts = [random.integers(0, model.config.vocab_size, length) for length in lengths]
