@@ -1,17 +1,16 @@
 """What a configuration (`scorer_config`) means with the files of its model: `Settings`."""
 
 import logging
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bertscore_core.baseline import Baseline, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.model.architectures import read_architecture
 from bertscore_core.model.encoder import (
-    EncoderOptions,
     check_openvino,
     choose_backend,
     choose_dtype,
@@ -30,15 +29,18 @@ from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 logger = logging.getLogger(__name__)
 
 
+_LEFT_OPEN = ("dtype", "num_layers", "backend")
+"""What a configuration may leave open (None, `auto`) and `settle` decides, beside its baseline."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """A configuration, and what the model's files decide of it. No weight is loaded.
 
     Attributes:
-        config: The configuration, with the number format that `auto` stands for.
+        config: The configuration with all of that decided, and the values of the baseline: other
+            processes score by it in the same way.
         tokenizer: The model's, its truncation length and prefix space decided.
-        num_layers: Layer to score.
-        backend: What runs the encoder: `torch` or `openvino`.
         hidden_size: Length of an embedding, H.
         packs: Whether texts are laid end to end, and not padded: on a GPU, for the architectures of
             `packing.POSITIONS`.
@@ -47,24 +49,23 @@ class Settings:
     config: ScorerConfig
     files: ModelFiles
     tokenizer: TextTokenizer
-    num_layers: int
-    baseline: Baseline | None
-    backend: str
     hidden_size: int
     packs: bool
 
     @property
-    def portable_config(self) -> ScorerConfig:
-        """The configuration for other processes: what `auto` stands for, the baseline's values."""
-        return replace(self.config, backend=self.backend, baseline=self.baseline)
+    def num_layers(self) -> int:
+        """Layer to score."""
+        return cast("int", self.config.num_layers)
 
     @property
-    def encoder_options(self) -> EncoderOptions:
-        """How the encoder is to be loaded."""
-        asked = {f.name: getattr(self.config, f.name, None) for f in fields(EncoderOptions)}
-        decided = {name: getattr(self, name) for name in ("num_layers", "backend", "packs")}
-        longest = self.tokenizer.longest_input
-        return EncoderOptions(**{**asked, **decided, "max_length": longest})
+    def backend(self) -> str:
+        """What runs the encoder: `torch` or `openvino`."""
+        return self.config.backend
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """What to rescale with; None for raw scores."""
+        return cast("Baseline | None", self.config.baseline)
 
     def budget(self) -> Budget:
         """Return the initial memory bounds. A scorer lowers its own if memory is too small."""
@@ -126,27 +127,27 @@ def settle(config: ScorerConfig) -> Settings:
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = _settle_files(config)
-    config = _with_dtype(config, files)
+    if config.dtype == "auto":
+        config = replace(config, dtype=choose_dtype(files.model_type, config.device))
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
+    config = replace(config, num_layers=num_layers, backend=backend)
     settings = Settings(
         config=config,
         files=files,
         tokenizer=tokenizer,
-        num_layers=num_layers,
-        baseline=None,
-        backend=backend,
         hidden_size=int(architecture.hidden_size),
-        packs=_settle_packing(config, files, architecture, backend),
+        packs=_settle_packing(config, files, architecture),
     )
     return _with_baseline(settings, config)
 
 
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     """Settle a configuration that differs from settled ones in language and baseline alone."""
-    config = _with_dtype(config, settings.files)
+    open_ones = [name for name in _LEFT_OPEN if getattr(config, name) in (None, "auto")]
+    config = replace(config, **{name: getattr(settings.config, name) for name in open_ones})
     if model_part(settings.config) != model_part(config):
         raise ConfigError(
             f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
@@ -154,12 +155,6 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
             "be equal. Load it by itself."
         )
     return _with_baseline(settings, config)
-
-
-def _with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
-    if config.dtype != "auto":
-        return config
-    return replace(config, dtype=choose_dtype(files.model_type, config.device))
 
 
 def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
@@ -170,7 +165,7 @@ def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
     # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
-    return replace(settings, config=config, baseline=baseline)
+    return replace(settings, config=replace(config, baseline=baseline))
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
@@ -208,13 +203,11 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
     return config.backend
 
 
-def _settle_packing(
-    config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
-) -> bool:
+def _settle_packing(config: ScorerConfig, files: ModelFiles, architecture: Any) -> bool:
     # Not on a CPU: with torch it took 5% longer there.
     own_code = config.trust_remote_code and files.has_own_code
     return (
-        backend == "torch"
+        config.backend == "torch"
         and config.attention == "auto"
         and device_kind(config.device).type == "cuda"
         and can_pack(architecture, own_code=own_code)

@@ -335,6 +335,9 @@ def _once(make: Callable[[Any], Made]) -> cached_property[Made]:
 class BertScorer:
     """Score candidates against references with one loaded model.
 
+    Attributes:
+        config: What was asked for.
+
     Examples:
         >>> scorer = BertScorer()                                          # doctest: +SKIP
         >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
@@ -349,7 +352,7 @@ class BertScorer:
             config: How to score, or the name of a model; the embedded default model when None.
             queue: The queue of the device, if several scorers take turns on it.
         """
-        self._asked = as_config(config)
+        self.config = as_config(config)
         self.queue = DeviceQueue.of(self.encoder.device) if queue is None else queue
 
     # What was unpickled has its configuration alone. It settles that, and loads the model, when it
@@ -358,15 +361,19 @@ class BertScorer:
     @_once
     def settings(self) -> Settings:
         """The configuration, and what the model's files decide of it."""
-        return settle(self._asked)
+        return settle(self.config)
 
     @_once
     def encoder(self) -> Encoder:
         """The loaded model."""
-        options = self.settings.encoder_options
-        options = replace(options, num_threads=set_threads(options.num_threads))
+        settings, threads = self.settings, set_threads(self.config.num_threads)
         with noticing_a_lost_device():
-            return load_encoder(self.settings.files, options)
+            return load_encoder(
+                settings.files,
+                replace(settings.config, num_threads=threads),
+                packs=settings.packs,
+                longest=settings.tokenizer.longest_input,
+            )
 
     @_once
     def queue(self) -> DeviceQueue:
@@ -380,9 +387,9 @@ class BertScorer:
     def __getstate__(self) -> dict[str, ScorerConfig]:
         settings: Settings | None = vars(self).get("settings")
         if settings is None:
-            return {"_asked": self._asked}
+            return {"config": self.config}
         # With the values of the baseline, whose file another machine may lack.
-        return {"_asked": replace(settings.config, baseline=settings.baseline)}
+        return {"config": replace(self.config, baseline=settings.baseline)}
 
     def __copy__(self) -> "BertScorer":
         other = object.__new__(type(self))
@@ -397,7 +404,7 @@ class BertScorer:
             ConfigError: the configuration differs in more, or there is nothing to rescale with.
         """
         other = copy.copy(self)
-        other.settings = share_model(self.settings, config)
+        other.config, other.settings = config, share_model(self.settings, config)
         return other
 
     def __repr__(self) -> str:
@@ -408,11 +415,6 @@ class BertScorer:
             f"idf={self.config.idf}{rescaled}, dtype={signature.dtype!r}, "
             f"backend={signature.backend!r})"
         )
-
-    @property
-    def config(self) -> ScorerConfig:
-        """What was asked for."""
-        return self.settings.config
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -560,13 +562,13 @@ class BertScorer:
             # Of texts that are compared with each other, each pair is there twice.
             halve = self.config.references == "mean"
             every[:, :, chosen] = _match_halved(score_all, wanted) if halve else score_all(wanted)
-        results = []
+        results, settings = [], self.settings
         for flat, weights in zip(every, weightings, strict=True):
             _check_finite(
-                flat, flat_pairs, weights, model=self.settings.files.name, dtype=self.config.dtype
+                flat, flat_pairs, weights, model=settings.files.name, dtype=settings.config.dtype
             )
             results.append(
-                assemble(flat, pairs, self.settings, weightless_score=weights.weightless_score)
+                assemble(flat, pairs, settings, weightless_score=weights.weightless_score)
             )
         return results
 

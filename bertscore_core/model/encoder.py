@@ -115,35 +115,16 @@ class Encoder:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderOptions:
-    """How an encoder is loaded; what is not described here is as in `ScorerConfig`.
-
-    Attributes:
-        num_layers: Layers kept; 0 keeps the embeddings alone.
-        all_layers: Keep every layer and return them all.
-        dtype: Number format of the weights and of what flows between the layers, whatever format
-            the checkpoint has. With OpenVINO, that of the matrix products.
-        packs: Whether texts are laid end to end without padding; see `packing`.
-        num_threads: Threads OpenVINO may use; None for as many as torch uses.
-        max_length: Tokens of the longest text to come; None if that is not known.
-    """
-
-    num_layers: int
-    all_layers: bool = False
-    layer_semantics: str = "hidden"
-    dtype: str = "float32"
-    device: str = "auto"
-    attention: str = "auto"
-    packs: bool = False
-    backend: str = "torch"
-    num_threads: int | None = None
-    max_length: int | None = None
-    trust_remote_code: bool = False
-
-
-def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
+def load_encoder(
+    files: ModelFiles, config: ScorerConfig, *, packs: bool = False, longest: int | None = None
+) -> Encoder:
     """Load an encoder and cut it at a layer.
+
+    Args:
+        files: The model's.
+        config: How to score, as settled: layer, number format and backend are decided.
+        packs: Whether texts are laid end to end without padding; see `packing`.
+        longest: Tokens of the longest text to come; None if that is not known.
 
     Raises:
         ConfigError: unknown device, layer out of range, or an architecture whose layers cannot be
@@ -154,88 +135,93 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     References:
         bert-score 0.3.13, `get_model`.
     """
-    device = resolve_device(options.device)
-    check_processor(options.dtype, device)
-    config = read_architecture(files, trust_remote_code=options.trust_remote_code)
+    device = resolve_device(config.device)
+    check_processor(config.dtype, device)
+    architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     with undisturbed(device):
-        return _load_on(device, files, options, config)
+        return _load_on(device, files, config, architecture, packs=packs, longest=longest)
 
 
 def _load_on(
-    device: torch.device, files: ModelFiles, options: EncoderOptions, config: Any
+    device: torch.device,
+    files: ModelFiles,
+    config: ScorerConfig,
+    architecture: Any,
+    *,
+    packs: bool,
+    longest: int | None,
 ) -> Encoder:
-    is_float32 = options.dtype == "float32"
+    is_float32 = config.dtype == "float32"
     made = partial(
         Encoder,
         device=device,
-        hidden_size=int(config.hidden_size),
-        num_outputs=files.depth + 1 if options.all_layers else 1,
+        hidden_size=int(architecture.hidden_size),
+        num_outputs=files.depth + 1 if config.all_layers else 1,
     )
-    if options.backend == "openvino":
-        compiled = _load_compiled(files, options, config)
+    if config.backend == "openvino":
+        compiled = _load_compiled(files, config, architecture, longest)
         # OpenVINO holds the weights, and copies of some in another layout.
         products = exact_products if is_float32 else nullcontext
         return made(
             model=None, forward=compiled.start, in_flight=compiled.in_flight, products=products
         )
-    module = _load_module(files, options, config, device)
+    module = _load_module(files, config, architecture, device)
     model = module.model
     # Buffers stay as they are: the frequencies of rotary positions need float32.
     for parameter in model.parameters():
-        parameter.data = parameter.data.to(DTYPES[options.dtype])
+        parameter.data = parameter.data.to(DTYPES[config.dtype])
     convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in model.modules())
     products = partial(exact_products, convolves=convolves) if is_float32 else nullcontext
     as_forward = partial(_torch_forward, products=products)
     packing, forward = None, as_forward(module)
-    if options.packs:
+    if packs:
         packing, forward = pack(
-            module, as_forward, dtype=options.dtype, device=device, positions=files.positions
+            module, as_forward, dtype=config.dtype, device=device, positions=files.positions
         )
     # Torch computes when the result is asked for: the first call only stores the arguments.
     return made(model=model, forward=partial(partial, forward), packing=packing, products=products)
 
 
 def _load_module(
-    files: ModelFiles, options: EncoderOptions, config: Any, device: torch.device
+    files: ModelFiles, config: ScorerConfig, architecture: Any, device: torch.device
 ) -> LastLayer | EveryLayer:
-    model = _load(files, options, config)
-    if not options.all_layers:
-        cut(model, options.num_layers)
+    model = _load(files, config, architecture)
+    cut(model, None if config.all_layers else config.num_layers)
     model.to(device).eval()
-    if not options.all_layers:
+    if not config.all_layers:
         return LastLayer(model)
     # After `to`: the final norm is found by running the model.
-    return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
+    return EveryLayer(model, find_final_norm(model) if config.layer_semantics == "cut" else None)
 
 
 def _load_compiled(
-    files: ModelFiles, options: EncoderOptions, config: Any
+    files: ModelFiles, config: ScorerConfig, architecture: Any, longest: int | None
 ) -> openvino_runtime.CompiledEncoder:
-    lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
+    lengths = (files.positions, longest, _CHECKED_LENGTH)
     how = openvino_runtime.CompileOptions(
-        dtype=options.dtype,
-        threads=options.num_threads or torch.get_num_threads(),
-        layers=files.depth + 1 if options.all_layers else 1,
-        width=int(config.hidden_size),
+        dtype=config.dtype,
+        threads=config.num_threads or torch.get_num_threads(),
+        layers=files.depth + 1 if config.all_layers else 1,
+        width=int(architecture.hidden_size),
         longest=min(length for length in lengths if length),
     )
     # Own code of a model may be in files that no digest covers.
-    own_code = options.trust_remote_code and files.has_own_code
-    key = None if own_code else _key(files, options, how)
+    own_code = config.trust_remote_code and files.has_own_code
+    key = None if own_code else _key(files, config, how)
     compiled = None if key is None else openvino_runtime.find_compiled(key, how)
     if compiled is None:
-        module = _load_module(files, options, config, torch.device("cpu"))
+        module = _load_module(files, config, architecture, torch.device("cpu"))
         vocabulary = int(getattr(module.model.config, "vocab_size", 1))
         compiled = openvino_runtime.compile_encoder(module, how, vocabulary=vocabulary, key=key)
     return compiled
 
 
-def _key(files: ModelFiles, options: EncoderOptions, how: openvino_runtime.CompileOptions) -> str:
+def _key(files: ModelFiles, config: ScorerConfig, how: openvino_runtime.CompileOptions) -> str:
     """Return what a converted encoder is kept under: all that decides what it computes."""
     return cache_key(
         weights=files.weights_digest(),
-        layers=(options.num_layers, options.all_layers, options.layer_semantics),
-        attention=options.attention,
+        layers=(config.num_layers, config.all_layers, config.layer_semantics),
+        attention=config.attention,
         dtype=how.dtype,
         longest=how.longest,
         versions=(torch.__version__, transformers.__version__, openvino_runtime.openvino_version()),
@@ -346,35 +332,35 @@ def _no_progress_bar() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _attention(options: EncoderOptions, architecture: Any) -> str | None:
-    if options.attention != "auto":
-        return options.attention
-    if options.backend == "openvino" and has_local_layers(architecture):
+def _attention(config: ScorerConfig, architecture: Any) -> str | None:
+    if config.attention != "auto":
+        return config.attention
+    if config.backend == "openvino" and has_local_layers(architecture):
         # Padding far from a text's end sees no token at all. OpenVINO then gives it NaN, which
         # spreads to the text. Eager attention masks by a large number instead of infinity.
         return "eager"
     return None
 
 
-def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
-    if getattr(config, "attention_type", None) == "block_sparse":
+def _load(files: ModelFiles, config: ScorerConfig, architecture: Any) -> Any:
+    if getattr(architecture, "attention_type", None) == "block_sparse":
         # BigBird switches to full attention at the first short text and keeps it, so its scores
         # would depend on the texts before.
-        config.attention_type = "original_full"
-    config.use_cache = False  # keys and values, which decoders would keep for a next token
-    loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
+        architecture.attention_type = "original_full"
+    architecture.use_cache = False  # keys and values, which decoders would keep for a next token
+    loader = AutoModelForTextEncoding if architecture.model_type in _TEXT_ENCODERS else AutoModel
     try:
         # The device, since torch 2.8 cannot tell its default where one was set and taken away.
         with _no_progress_bar(), float32_by_default(), torch.device("cpu"):
             model, report = loader.from_pretrained(
                 files.folder,
-                config=config,
+                config=architecture,
                 dtype=torch.float32,  # transformers 5 would take the checkpoint's
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
-                attn_implementation=_attention(options, config),
+                attn_implementation=_attention(config, architecture),
                 output_loading_info=True,
                 local_files_only=True,
-                trust_remote_code=options.trust_remote_code,
+                trust_remote_code=config.trust_remote_code,
             )
     except Exception as error:
         raise ModelLoadError(
@@ -383,7 +369,7 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
         ) from error
     # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]
-    if lost and files.has_own_code and not options.trust_remote_code:
+    if lost and files.has_own_code and not config.trust_remote_code:
         raise own_code_error(
             files, f"no {lost[0]} among the weights; expected all that {files.model_type!r} has"
         )

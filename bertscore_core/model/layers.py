@@ -83,12 +83,16 @@ def check_layer(num_layers: int, depth: int, name: str) -> None:
         )
 
 
-def cut(model: Any, num_layers: int) -> None:
+def cut(model: Any, num_layers: int | None) -> None:
     """Drop the layers above `num_layers`, in place, wherever the architecture keeps them.
+
+    None keeps them all.
 
     Raises:
         ConfigError: layer out of range, or no stack of layers where bert-score looks for one.
     """
+    if num_layers is None:
+        return
     owner, name = _place(model)
     layers = getattr(owner, name)
     counted = isinstance(layers, int)

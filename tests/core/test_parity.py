@@ -19,7 +19,7 @@ from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match.embedding import Engine
 from bertscore_core.match.kernel import score_pairs
 from bertscore_core.model.device import DeviceQueue
-from bertscore_core.model.encoder import Encoder, EncoderOptions
+from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.memory import Budget
 from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
@@ -47,8 +47,8 @@ def passes_are_made_once(encoders_are_shared: None) -> Iterator[None]:
     """Let cases that differ in weights or rescaling alone share the passes of their encoder."""
     made: dict[Any, Any] = {}
 
-    def load(files: Any, options: EncoderOptions) -> Encoder:
-        encoder = shared_encoder(files, options)
+    def load(*given: Any, **options: Any) -> Encoder:
+        encoder = shared_encoder(*given, **options)
 
         def forward(*given: Any) -> Any:
             key = (encoder.forward, *((one.shape, one.numpy().tobytes()) for one in given))
@@ -291,12 +291,11 @@ class TestFamilies:
         every = case == "all_layers"
         encoder = shared_encoder(
             resolve_model(str(tiny_folder(family))),
-            EncoderOptions(
+            ScorerConfig(
                 num_layers=3 if every else int(case[len("layer")]),
                 all_layers=every,
                 device="cpu",
                 backend="torch",
-                max_length=golden["max_length"],
             ),
         )
         (actual,) = score_pairs(

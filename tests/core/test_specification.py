@@ -4,7 +4,6 @@ tests/core/test_parity.py compares the specification itself with bert-score. Pat
 encoder are compared with it in tests/core/match, test_windows.py and test_idf.py.
 """
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -84,8 +83,8 @@ def scorer_of(folder, way="padded", **changes) -> BertScorer:
     if way == "piecewise":  # each text, each pair and each tile of 3 by 3 alone
         scorer._budget = Budget(batch_tokens=1, block_bytes=1, match_elements=9, pair_elements=1)
     if way == "packed":
-        options = replace(scorer.settings.encoder_options, packs=True)
-        scorer.encoder = shared_encoder(scorer.settings.files, options)
+        settings = scorer.settings
+        scorer.encoder = shared_encoder(settings.files, settings.config, packs=True)
     return scorer
 
 

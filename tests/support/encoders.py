@@ -9,27 +9,36 @@ from typing import Any
 import pytest
 import torch
 
-from bertscore_core.model.encoder import Encoder, EncoderOptions, load_encoder
+from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 
 _MOST = 64
+_MATTER = (
+    "num_layers", "all_layers", "layer_semantics", "dtype", "device", "attention", "backend",
+    "num_threads", "trust_remote_code",
+)  # fmt: skip
+"""What of a configuration an encoder depends on."""
 _encoders: OrderedDict[Any, tuple[Encoder, Any]] = OrderedDict()
 
 
-def shared_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
-    """Do what `load_encoder` does, once for the same files and options.
+def shared_encoder(
+    files: ModelFiles, config: ScorerConfig, *, packs: bool = False, longest: int | None = None
+) -> Encoder:
+    """Do what `load_encoder` does, once for the same arguments.
 
     The one that was not used for longest is dropped when there are too many.
 
     Raises:
         AssertionError: A test has changed the encoder, and another one would score with that.
     """
-    if options.backend == "torch":  # it looks at neither
-        options = replace(options, max_length=None, num_threads=None)
-    key = (_stamps(files), options, torch.get_num_threads())
+    if config.backend != "openvino":  # torch looks at neither
+        config, longest = replace(config, backend="torch", num_threads=None), None
+    facts = [getattr(config, name) for name in _MATTER]
+    key = (_stamps(files), *facts, packs, longest, torch.get_num_threads())
     if key not in _encoders:
-        made = load_encoder(files, options)
+        made = load_encoder(files, config, packs=packs, longest=longest)
         _encoders[key] = made, _state(made)
         if len(_encoders) > _MOST:
             _encoders.popitem(last=False)

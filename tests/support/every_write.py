@@ -43,8 +43,9 @@ from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.run import lock
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder, successful_run
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
-from bertscore_core.model.encoder import Encoder, EncoderOptions
+from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.scorer_config import ScorerConfig
 from tests.support.baseline_tables import write_rows
 from tests.support.crawl_texts import sentences
 from tests.support.dumps import pair_rows, write_dump
@@ -156,9 +157,9 @@ class SmallRun:
     once: bool = False
 
 
-def looked_up(files: ModelFiles, options: EncoderOptions) -> Encoder:
+def looked_up(files: ModelFiles, config: ScorerConfig, **_: Any) -> Encoder:
     """Stand in for `load_encoder`."""
-    layers = files.depth + 1 if options.all_layers else 1
+    layers = files.depth + 1 if config.all_layers else 1
     shape = (layers, files.config["vocab_size"], _WIDTH)
     vectors = torch.randn(shape, generator=torch.Generator().manual_seed(1))
 

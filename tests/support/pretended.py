@@ -16,8 +16,9 @@ from torch import Tensor
 from bertscore_core import scorer
 from bertscore_core.match import kernel
 from bertscore_core.model.device import DeviceQueue, Moment
-from bertscore_core.model.encoder import Encoder, EncoderOptions, load_encoder
+from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.scorer_config import ScorerConfig
 
 MOST_LAUNCHES = 1024
 """Launches that wait on a GPU before the host must wait; CUDA's usual limit."""
@@ -134,8 +135,8 @@ def pretend(patch: Any, device: PretendedDevice) -> None:
     """
     queue = device.queue()
 
-    def load(files: ModelFiles, options: EncoderOptions) -> Encoder:
-        return device.encoder(load_encoder(files, options), options.num_layers)
+    def load(files: ModelFiles, config: ScorerConfig, **options: Any) -> Encoder:
+        return device.encoder(load_encoder(files, config, **options), config.num_layers)
 
     patch.setattr(scorer, "load_encoder", load)
     patch.setattr(DeviceQueue, "of", lambda _: queue)

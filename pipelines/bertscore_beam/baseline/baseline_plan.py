@@ -46,7 +46,7 @@ class BaselineModel:
     @property
     def config(self) -> ScorerConfig:
         """The configuration for workers."""
-        return self.settings.portable_config
+        return self.settings.config
 
     @property
     def digest(self) -> str:

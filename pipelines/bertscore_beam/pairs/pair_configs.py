@@ -113,11 +113,11 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
         )
     settled = _settled(configs)
     if by_language and not by_language.allow_shared_baseline:
-        check_own_baselines({name: own.portable_config for name, own in settled.items()})
+        check_own_baselines({name: own.config for name, own in settled.items()})
     tables = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
     _check_idf(tables, settled)
     return WorkerConfigs(
-        configs={language: settings.portable_config for language, settings in settled.items()},
+        configs={language: settings.config for language, settings in settled.items()},
         backends={language: settings.backend_version for language, settings in settled.items()},
         idf=tables,
     )

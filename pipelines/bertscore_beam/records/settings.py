@@ -44,7 +44,7 @@ class LanguageSettings:
     def of(cls, settings: "Settings") -> "LanguageSettings":
         """Return for workers what a launcher has settled. Reads the weight files."""
         return cls(
-            config=settings.portable_config,
+            config=settings.config,
             signature=settings.signature(),
             max_length=settings.tokenizer.max_length,
             weight_bytes=settings.files.loaded_bytes(),

@@ -175,7 +175,7 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
 
 
 def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
-    """Settle a config on the launcher: all workers get `portable_config` of what it returns.
+    """Settle a config on the launcher: all workers get the `config` of what it returns.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.

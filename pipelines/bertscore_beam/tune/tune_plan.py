@@ -41,7 +41,7 @@ class TuneModel:
     @property
     def config(self) -> ScorerConfig:
         """The configuration for workers."""
-        return self.settings.portable_config
+        return self.settings.config
 
     @property
     def parameters(self) -> int:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig
-from bertscore_core.model.encoder import EncoderOptions, load_encoder, resolve_device
+from bertscore_core.model.encoder import load_encoder, resolve_device
 from bertscore_core.model.resolve import resolve_model
 
-FIRST_LAYER = EncoderOptions(num_layers=1, device="cpu")
+FIRST_LAYER = ScorerConfig(num_layers=1, device="cpu")
 
 
 def test_dtype_is_ours_not_the_checkpoints(changed_model):

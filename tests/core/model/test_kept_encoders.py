@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from bertscore_core.model import encoder, kept_encoders, openvino_runtime
-from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.encoder import load_encoder
 from bertscore_core.model.kept_encoders import CACHE_VARIABLE, cache_key, find_encoder, new_encoder
 from bertscore_core.model.openvino_runtime import openvino_version
 from bertscore_core.model.resolve import resolve_model
+from bertscore_core.scorer_config import ScorerConfig
 
 KEY = cache_key(weights="a", layers=2)
 
@@ -113,11 +114,11 @@ def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
 ):
     assert openvino_version() is not None
     files = resolve_model(str(tiny_folder(family)))
-    options = EncoderOptions(num_layers=1, all_layers=all_layers, backend="openvino", max_length=20)
-    made = load_encoder(files, options)
+    config = ScorerConfig(num_layers=1, all_layers=all_layers, backend="openvino")
+    made = load_encoder(files, config, longest=20)
     assert len(os.listdir(cache)) == 1
     monkeypatch.delattr(encoder, "_load")
-    again = load_encoder(files, options)
+    again = load_encoder(files, config, longest=20)
     torch.manual_seed(0)
     for texts, tokens in [(1, 1), (3, 7), (2, 20)]:
         ids = torch.randint(0, 20, (texts, tokens))
@@ -126,7 +127,7 @@ def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
         expected, actual = (made.encode(ids, lengths), again.encode(ids, lengths))
         assert torch.equal(expected[:, inside], actual[:, inside])
     with pytest.raises(NameError, match="_load"):  # other settings are another encoder
-        load_encoder(files, EncoderOptions(num_layers=1, backend="openvino", max_length=19))
+        load_encoder(files, ScorerConfig(num_layers=1, backend="openvino"), longest=19)
 
 
 @pytest.mark.model
@@ -145,7 +146,7 @@ def test_an_encoder_that_reading_back_changes_is_used_as_it_was_and_not_kept(
     files = resolve_model(str(tiny_folder("bert")))
     ids, lengths = torch.arange(12).reshape(2, 6), torch.tensor([6, 6])
     on_torch, converted = (
-        load_encoder(files, EncoderOptions(num_layers=1, backend=backend, max_length=20))
+        load_encoder(files, ScorerConfig(num_layers=1, backend=backend), longest=20)
         for backend in ("torch", "openvino")
     )
     expected, actual = on_torch.encode(ids, lengths), converted.encode(ids, lengths)

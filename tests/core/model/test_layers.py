@@ -6,8 +6,8 @@ import torch
 import transformers
 from torch import nn
 
-from bertscore_core import ConfigError
-from bertscore_core.model.encoder import _CONVERTED, EncoderOptions
+from bertscore_core import ConfigError, ScorerConfig
+from bertscore_core.model.encoder import _CONVERTED
 from bertscore_core.model.layers import find_final_norm
 from bertscore_core.model.resolve import resolve_model
 from tests.support.encoders import shared_encoder
@@ -72,8 +72,8 @@ def encoders(families):
 
 def states(folder, backend, **changes):
     """Return the unit vectors of texts of 3, 7 and 8 tokens. Shape (layers, 18, H)."""
-    options = EncoderOptions(device="cpu", backend=backend, max_length=40, **changes)
-    encoder = shared_encoder(resolve_model(str(folder)), options)
+    config = ScorerConfig(device="cpu", backend=backend, **changes)
+    encoder = shared_encoder(resolve_model(str(folder)), config, longest=40)
     ids = torch.randint(10, 40, (3, 8), generator=torch.Generator().manual_seed(1))
     lengths = torch.tensor([3, 7, 8])
     inside = torch.arange(8)[None, :] < lengths[:, None]

@@ -16,7 +16,6 @@ from transformers import AutoConfig, AutoTokenizer
 
 from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, settle
 from bertscore_core.model.architectures import reads_left_to_right
-from bertscore_core.model.encoder import EncoderOptions
 from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer.tokenization import load_tokenizer
 from tests.support.encoders import shared_encoder
@@ -47,8 +46,8 @@ def rows_of_ids():
 
 def found(files, rows, backend="torch", **changes):
     """Encode rows of ids in one padded batch. One (layers, tokens, H) for each row."""
-    options = EncoderOptions(device="cpu", backend=backend, max_length=max(LENGTHS), **changes)
-    encoder = shared_encoder(files, options)
+    config = ScorerConfig(device="cpu", backend=backend, **changes)
+    encoder = shared_encoder(files, config, longest=max(LENGTHS))
     ids = torch.zeros((len(rows), max(LENGTHS)), dtype=torch.int64)
     for place, row in enumerate(rows):
         ids[place, : len(row)] = torch.tensor(row)
@@ -106,7 +105,7 @@ def test_openvino_is_compared_where_padding_sees_no_token(tmp_path, tiny_folder)
     options = {"num_layers": LAYERS, "attention": "sdpa"}
     with pytest.raises(ModelLoadError, match="ModernBertModel computes something else on OpenVINO"):
         shared_encoder(
-            files, EncoderOptions(device="cpu", backend="openvino", max_length=300, **options)
+            files, ScorerConfig(device="cpu", backend="openvino", **options), longest=300
         )
     assert_near(found(files, rows, "openvino", **options), found(files, rows, **options), 1e-5)
 

@@ -20,7 +20,7 @@ from bertscore_core.match import embedding
 from bertscore_core.match.embedding import Engine, embed, plan_embedding
 from bertscore_core.model import attention, packing
 from bertscore_core.model.device import DeviceQueue
-from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.encoder import load_encoder
 from bertscore_core.model.layers import LastLayer
 from bertscore_core.model.memory import Budget
 from bertscore_core.model.packing import POSITIONS, PackedBatch, Packing, can_pack, packed_forward
@@ -51,9 +51,9 @@ def folder(tiny_folder, tmp_path_factory):
     return lambda family: camembert if family == "camembert" else tiny_folder(family)
 
 
-def encoder_of(folder, **changes):
-    options = EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
-    return shared_encoder(resolve_model(str(folder)), options)
+def encoder_of(folder, *, packs, **changes):
+    config = ScorerConfig(**{"num_layers": LAYERS, "device": "cpu", **changes})
+    return shared_encoder(resolve_model(str(folder)), config, packs=packs)
 
 
 def some_texts(lengths=LENGTHS):
@@ -216,15 +216,15 @@ def test_a_kernel_that_fails_gives_way_to_the_next(folder, fails, monkeypatch, c
         attention.Way("the last", attention.attend_by_lengths),
     )
     monkeypatch.setattr(packing, "ways_of", lambda *_: (broken, broken, works))
-    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    config = ScorerConfig(num_layers=1, device="cpu")
     files = resolve_model(str(folder("bert")))
-    assert load_encoder(files, options).packing is not None
+    assert load_encoder(files, config, packs=True).packing is not None
     assert caplog.text.count("the first fails here") == 2
     assert "the last takes its place, which is slower" in caplog.text
     # The last one fails, too: that is an error.
     monkeypatch.setattr(packing, "ways_of", lambda *_: (works, broken)[1:])
     with pytest.raises(ModelLoadError, match="cannot encode texts laid end to end"):
-        load_encoder(files, options)
+        load_encoder(files, config, packs=True)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
@@ -234,22 +234,22 @@ def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkey
 
     ways = attention.Way("the first", fail), attention.Way("the last", attention.attend_by_lengths)
     monkeypatch.setattr(packing, "ways_of", lambda *_: ways)
-    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    config = ScorerConfig(num_layers=1, device="cpu")
     with pytest.raises(type(error)):
-        load_encoder(resolve_model(str(folder("bert"))), options)
+        load_encoder(resolve_model(str(folder("bert"))), config, packs=True)
 
 
 def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
     monkeypatch.setitem(POSITIONS, "roberta", POSITIONS["bert"])
-    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    config = ScorerConfig(num_layers=2, device="cpu")
     with pytest.raises(ModelLoadError, match="computes something else on texts laid end to end"):
-        load_encoder(resolve_model(str(folder("roberta"))), options)
+        load_encoder(resolve_model(str(folder("roberta"))), config, packs=True)
 
 
 def test_families_without_the_interface_are_refused_when_packed(folder):
-    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    config = ScorerConfig(num_layers=2, device="cpu")
     with pytest.raises((ModelLoadError, KeyError)):
-        shared_encoder(resolve_model(str(folder("mpnet"))), options)
+        shared_encoder(resolve_model(str(folder("mpnet"))), config, packs=True)
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN} - {"xlm"}))

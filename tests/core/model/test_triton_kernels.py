@@ -12,9 +12,10 @@ pytest.importorskip("triton", reason="Triton is made for Linux only")
 
 from bertscore_core.model import add_norm_triton, attention, packing, short_attention_triton
 from bertscore_core.model.attention import PackedTexts, attend_by_lengths, attend_in_tiles
-from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.encoder import load_encoder
 from bertscore_core.model.packing import PackedBatch
 from bertscore_core.model.resolve import resolve_model
+from bertscore_core.scorer_config import ScorerConfig
 from tests.support.compiled import compile_for
 
 pytestmark = pytest.mark.model
@@ -255,7 +256,7 @@ def encode_here(folder, device) -> tuple[np.ndarray, np.ndarray, int, int]:
         files = resolve_model(folder)
         options = {"num_layers": 2, "dtype": "float16", "device": device}
         padded, packed = (
-            load_encoder(files, EncoderOptions(**options, packs=packs)) for packs in (False, True)
+            load_encoder(files, ScorerConfig(**options), packs=packs) for packs in (False, True)
         )
     finally:
         packing.ways_of = ways
