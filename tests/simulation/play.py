@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bertscore_beam.run.lock import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
+from bertscore_beam.run.lock import LEASE_SECONDS, LOCK_FILE, STALE_SECONDS, START_SECONDS, Holder
 from tests.simulation import store
 from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed
@@ -81,7 +81,7 @@ def play(seed: int, *, late: bool = False) -> Played:
         fleet.has_faults = hazards.fails > 0 or hazards.lost > 0
         fleet.is_late = late
         fleet.is_calm = not (hazards.kills or hazards.pauses or fleet.leaves or late)
-        # The heartbeat that covers the start of the workers is written once.
+        # The heartbeat of the command is deleted once, before the workers start.
         fleet.is_calm &= not (fleet.has_faults and fleet.start_seconds)
         heir = draw.choice(drawn)
         fleet.inherit = lambda dead: _inherit(fleet, heir, dead)
@@ -162,7 +162,9 @@ def _close(fleet: Fleet, first: Command) -> list[str]:
     command = watch.begun.get(run_of(watch.files()) or "", replace(first, overwrite=True))
     process = world.process("last", "C", Hazards(), is_known=True)
     within = FREE_WITHIN
-    if beat_of(watch.files()) == SUBMITTED:  # its workers have ended before their first heartbeat
+    files = watch.files()
+    holder = Holder.from_json(files.get(LOCK_FILE, b""))
+    if holder is not None and holder.detached and beat_of(files) is None:  # no worker has begun
         within += START_SECONDS - STALE_SECONDS
     fleet.has_faults, fleet.is_late = False, False
     fleet.declared_dead = fleet.leaves = 0.0

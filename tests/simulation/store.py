@@ -140,7 +140,10 @@ class S3Store(_Store):
     def call_s3(self, method: str, **given: Any) -> dict[str, Any]:
         return {"list_objects_v2": self._list, "delete_objects": self._delete}[method](**given)
 
-    def _list(self, *, Bucket: str, Prefix: str, ContinuationToken: str = "") -> dict[str, Any]:
+    def _list(
+        self, *, Bucket: str, Prefix: str, Delimiter: str, ContinuationToken: str = ""
+    ) -> dict[str, Any]:
+        assert not Delimiter
         act = partial(self._page, Bucket, Prefix, ContinuationToken)
         found, token = self.world.read(self._step("list", f"{Bucket}/{Prefix}"), act)
         more = {"NextContinuationToken": token} if token else {}

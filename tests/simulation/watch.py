@@ -9,7 +9,7 @@ from typing import Any
 from bertscore_beam.records.record import PARTS_FOLDER, PartRecord, record_from_json
 from bertscore_beam.records.records import PACKS_FOLDER
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, STALE_SECONDS, START_SECONDS, SUBMITTED
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, STALE_SECONDS, START_SECONDS
 from tests.simulation.commands import SETTINGS, Command, expected, job_digest, rows_of, signature
 
 _DECIDED = 3.0
@@ -45,7 +45,7 @@ class Watch:
         self.files = files
         self._clock, self._is_prompt = clock, is_prompt
         self._lock: dict[str, Any] = {}
-        self._beats: list[tuple[float, bytes]] = []
+        self._beats: list[tuple[float, bytes | None]] = []
 
     def look(self) -> None:
         """Look at the folder once."""
@@ -65,10 +65,10 @@ class Watch:
             before = [one for one in self._beats if one[0] < now - _DECIDED]
             if lock.get("run") and self._lock.get("detached") and before and self._is_prompt:
                 moment, last = before[-1]
-                if now - moment < (START_SECONDS if last == SUBMITTED else STALE_SECONDS):
+                if now - moment < (START_SECONDS if last is None else STALE_SECONDS):
                     self.found["a lock is taken over soon after a heartbeat"] = None
             self._lock, self._beats = lock, []
-        if beat is not None and beat not in (one[1] for one in self._beats[-1:]):
+        if beat not in (one[1] for one in self._beats[-1:]):
             self._beats.append((now, beat))
 
 

@@ -10,7 +10,7 @@ ran on this machine and has ended. Otherwise it is stale if no heartbeat has com
 The command of a run writes the heartbeats. A detached job outlives its command. There, every worker
 process writes them, too, unless another one has just done so. Before a heartbeat it looks whether
 its run still holds the lock, and it never changes the lock itself. Workers may need minutes to
-start. So the command ends with the heartbeat `SUBMITTED`, which is good for `START_SECONDS`.
+start. So the command deletes its last heartbeat, and without one such a job has `START_SECONDS`.
 
 A stale lock can be taken over by mistake, if its holder was only suspended, and workers on other
 machines may outlive the command that started them. So a worker checks before it writes that its run
@@ -155,9 +155,6 @@ for a moment."""
 START_SECONDS = 900.0
 """How long a job that was submitted may be without a heartbeat until its workers begin. A machine
 with a GPU on Dataflow takes up to some ten minutes until it has the image and its drivers."""
-
-SUBMITTED = b"submitted"
-"""The last heartbeat of the command of a detached job."""
 
 LOOK_SECONDS = 5.0
 """How long a worker may write to an object store after it has seen that its run holds the lock."""
@@ -315,12 +312,7 @@ def hold(
         beating.join()
         with suppress(Exception):  # a lock that stays is stale, which does no harm
             if is_done and detached:
-                lock.look()
-                write_atomically(lock.beat_path, SUBMITTED)
-                try:
-                    lock.look()
-                except FolderLostError:  # the job has ended already
-                    delete(lock.beat_path)
+                delete(lock.beat_path)
             else:
                 may_write = not is_done and workers_began is not None and workers_began.is_set()
                 lock.release(holder if may_write else None)
@@ -417,7 +409,7 @@ def _watch(
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
     seconds, whether = STALE_SECONDS, "that run still lives"
-    if before == SUBMITTED:
+    if holder is not None and holder.detached and before is None:
         seconds, whether = START_SECONDS, "its workers begin"
     say(
         f"The output is locked by {describe(holder)}; watching for {seconds:.0f} s whether "
@@ -426,12 +418,13 @@ def _watch(
     began = time.monotonic()
     while True:
         time.sleep(_WATCH_SECONDS)
-        lock = _read(path)
+        # In this order: a lock is given up before its heartbeat.
         beat = None if beat_path is None else _read(beat_path)
+        lock = _read(path)
         passed = time.monotonic() - began
         if lock is None:
             return None
-        if lock != content or beat not in (None, before):
+        if lock != content or beat != before:
             return passed
         if passed >= seconds:
             return None
@@ -450,7 +443,7 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
                 lost(error)
                 return
             beat = _read(lock.beat_path)
-            if beat in (last, SUBMITTED):  # no other worker has written one since
+            if beat in (last, None):  # no other worker has written one since
                 beat = uuid.uuid4().hex.encode()
                 write_atomically(lock.beat_path, beat)
             last = beat

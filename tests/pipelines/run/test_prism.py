@@ -23,7 +23,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records.record import record_path
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
 from bertscore_beam.run.run_step import RunOnDevice
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import run_job, summed
@@ -226,7 +226,7 @@ def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp
             with launcher(night, out, workers, *beam, "--no_wait_until_finish") as process:
                 assert process.wait(LONG) == cli.DONE, said(out).read_text()[-5000:]
             lock = (out / LOCK_FILE).read_bytes()
-            wait_until(lambda: beat(out) not in (None, SUBMITTED), LONG)
+            wait_until(lambda: beat(out) is not None, LONG)
             parts_before = finished(out)
             with launcher(night, out, workers, *beam) as process:
                 assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
