@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import DoFn, userstate
+from apache_beam.transforms import DoFn, core, userstate
 
 
 def remember(patch: pytest.MonkeyPatch) -> None:
     """Let flags be parsed once for each kind of options, and a class of steps be looked at once."""
     parsed: dict[Any, dict[str, Any]] = {}
     specified: dict[type[DoFn], Any] = {}
+    arguments: dict[Any, Any] = {}
     parse, specify = PipelineOptions.__init__, userstate.get_dofn_specs
+    inspect = core.get_function_args_defaults
 
     @wraps(parse)
     def options(self: PipelineOptions, flags: Sequence[str] | None = None, **more: Any) -> None:
@@ -38,6 +40,16 @@ def remember(patch: pytest.MonkeyPatch) -> None:
         states, timers = specified[type(step)]
         return set(states), set(timers)
 
+    @wraps(inspect)
+    def args_defaults(function: Any) -> tuple[list[str], list[Any]]:
+        own = getattr(function, "__func__", function)
+        key = (own, own is function)  # of a method that is bound the first is left out
+        if key not in arguments:
+            arguments[key] = inspect(function)
+        names, defaults = arguments[key]
+        return [*names], [*defaults]
+
+    patch.setattr(core, "get_function_args_defaults", args_defaults)
     patch.setattr(PipelineOptions, "__init__", options)
     patch.setattr(userstate, "get_dofn_specs", specs)
 

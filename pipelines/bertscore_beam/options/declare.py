@@ -15,7 +15,7 @@ metadata say what differs from that:
 import dataclasses
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -188,16 +188,25 @@ class Options:
             )
 
 
+_declared: dict[type[Options], tuple[Option, ...]] = {}
+"""What `declared` has returned: it reads docstrings, and each command asks for it often."""
+
+
 def declared(options: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class that users may give, in the order of its fields."""
-    found = []
+    if options not in _declared:
+        _declared[options] = tuple(_read(options))
+    return _declared[options]
+
+
+def _read(options: type[Options]) -> Iterator[Option]:
     hints, texts = typing.get_type_hints(options), _texts(options)
     for field in dataclasses.fields(options):
         if "internal" in field.metadata or field.name in options.hidden.split():
             continue
         name = field.metadata.get("name", field.name)
         others = (*field.metadata.get("also", ()), *([field.name] if name != field.name else []))
-        option = Option(
+        yield Option(
             field=field.name,
             name=name,
             others=others,
@@ -206,12 +215,11 @@ def declared(options: type[Options]) -> tuple[Option, ...]:
             text=texts[field.name],
             metadata=field.metadata,
         )
-        found.append(option)
     if options.borrowed is not None:
         lender, names = options.borrowed
-        lent = [option for option in declared(lender) if option.field in names.split()]
-        found += [dataclasses.replace(option, default=None) for option in lent]
-    return tuple(found)
+        for option in declared(lender):
+            if option.field in names.split():
+                yield dataclasses.replace(option, default=None)
 
 
 def _texts(options: type[Options]) -> dict[str, str]:
