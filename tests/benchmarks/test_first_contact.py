@@ -68,6 +68,7 @@ def test_of_a_cpu(): assert False
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_each_gpu_test_that_fails_is_named_with_its_error_and_the_others_are_counted(tmp_path):
     (tmp_path / "test_some.py").write_text(TESTS)

@@ -19,11 +19,12 @@ from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
-from tests.support.text_files import to_csv, to_jsonl, write_text
+from tests.support.text_files import to_jsonl, write_text
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
-NAMES = ("a.parquet", "a.jsonl", "a.csv", "a.jsonl.gz")
+NAMES = ("a.parquet", "a.jsonl")
+"""Text in other formats is imported to the same rows: see score/test_text_runs.py."""
 ROWS = 60
 OTHERS = 500_000
 """Number of the first row whose texts no other dump here has."""
@@ -35,8 +36,6 @@ def write_night(folder: Path, rows: list[int], name: str = "a.parquet") -> Path:
     columns = {"candidate": [f"text {n}" for n in rows], "reference": [f"words {n}" for n in rows]}
     if name.endswith(".parquet"):
         pq.write_table(pa.table(columns), folder / name)
-    elif name.endswith(".csv"):
-        write_text(folder / name, to_csv([list(columns), *zip(*columns.values(), strict=True)]))
     else:
         made = zip(*columns.values(), strict=True)
         write_text(folder / name, to_jsonl([dict(zip(columns, row, strict=True)) for row in made]))
@@ -77,8 +76,9 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(os, "replace", failing)
 
 
-@pytest.mark.parametrize("rows", [ROWS, 43, 77])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "rows"), [("a.parquet", ROWS), ("a.parquet", 43), ("a.jsonl", ROWS), ("a.jsonl", 77)]
+)
 def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_path, name, rows):
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), name)
     before = content(tmp_path / "out")

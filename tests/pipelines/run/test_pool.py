@@ -337,10 +337,16 @@ with pool.opening(made), end_when_interrupted():
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
-@pytest.mark.parametrize("act", ["wait", "hold"])
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+    ("act", "number", "status"),
+    [
+        ("hold", signal.SIGKILL, -signal.SIGKILL),
+        ("hold", signal.SIGTERM, 143),
+        ("hold", signal.SIGINT, 130),
+        ("wait", signal.SIGINT, 130),  # which the code of Python in a child hears itself
+        pytest.param("wait", signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("wait", signal.SIGTERM, 143, marks=pytest.mark.long),
+    ],
 )
 def test_no_child_outlives_the_launcher(tmp_path, act, number, status):
     """Not even one in native code, whose threads of Python cannot run."""

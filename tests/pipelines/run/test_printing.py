@@ -71,8 +71,8 @@ def long(*case: object) -> object:
 @pytest.mark.parametrize(
     ("status", "times", "words"),
     [
-        (3, 3, SCORE),
-        long(0, 3, (*SCORE, "--dry-run")),
+        long(3, 3, SCORE),
+        (0, 3, (*SCORE, "--dry-run")),
         long(3, 3, (*SCORE, "--workers", "2")),
         long(2, 1, bad("columns.parquet")),
         long(2, 1, bad(f"{HOSTILE}.parquet")),

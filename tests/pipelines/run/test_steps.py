@@ -96,8 +96,8 @@ def test_a_worker_leaves_the_items_that_the_runner_gives_to_another():
     places.check_done()
 
 
-WORKER = """
-import functools, os, sys
+WORKERS = """
+import os, sys
 import apache_beam as beam
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, prepare_workers
@@ -106,24 +106,32 @@ def counted(element):
     import torch
     return [(os.environ["RAYON_NUM_THREADS"], torch.get_num_threads())]
 
-if "early" in sys.argv:
-    import torch
-with beam.Pipeline(runner="FnApiRunner") as root:
-    step = RunStep(Each(counted, str))
-    root | beam.Create([0]) | beam.ParDo(step) | beam.Map(lambda found: print(*found))
-    prepare_workers(root, threads=1)
+def work(variable, has_torch):
+    if variable:
+        os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), variable)
+    if has_torch:
+        import torch
+    with beam.Pipeline(runner="FnApiRunner") as root:
+        step = RunStep(Each(counted, str))
+        root | beam.Create([0]) | beam.ParDo(step) | beam.Map(lambda found: print(*found))
+        prepare_workers(root, threads=1)
+
+for variable in ("", "2"):
+    for has_torch in (True, False):
+        process = os.fork()  # Beam is imported once for all
+        if not process:
+            work(variable, has_torch)
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(process, 0)
 """
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("has_torch", ["early", "late"])
-@pytest.mark.parametrize(("variable", "threads"), [(None, "1"), ("2", "2")])
-def test_a_worker_of_a_service_computes_with_the_threads_it_is_told(has_torch, variable, threads):
+def test_a_worker_of_a_service_computes_with_the_threads_it_is_told():
     """Unless its environment says otherwise, and whether torch is imported already or not."""
     unset = {"OMP_NUM_THREADS", "RAYON_NUM_THREADS"}
     own = {name: value for name, value in os.environ.items() if name not in unset}
-    if variable is not None:
-        own |= dict.fromkeys(unset, variable)
-    words = [sys.executable, "-c", WORKER, has_torch]
+    words = [sys.executable, "-c", WORKERS]
     done = subprocess.run(words, env=own, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [threads, threads]
+    assert done.stdout.splitlines() == ["1 1", "1 1", "2 2", "2 2"], done.stderr

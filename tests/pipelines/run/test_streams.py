@@ -1,7 +1,6 @@
 """What a command prints cannot stop its work, nor change how that ends."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,18 +51,25 @@ def scoring(tmp_path, tiny_folder):
 
 
 @full_disk
+@pytest.mark.parametrize("errors", ["full", pytest.param("nobody", marks=pytest.mark.long)])
 def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(
-    scoring, importing, nobody, full
+    request, scoring, nobody, errors
 ):
-    for command, errors in ((scoring, full), (importing, nobody)):
-        done = subprocess.run(command, timeout=300, stdout=nobody, stderr=errors)
-        assert done.returncode == DONE
-        assert (command[-1] / "_SUCCESS").exists()
-        shutil.rmtree(command[-1])
+    errors = request.getfixturevalue(errors)
+    done = subprocess.run(scoring, timeout=300, stdout=nobody, stderr=errors)
+    assert done.returncode == DONE
+    assert (scoring[-1] / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("kind", ["importing", pytest.param("scoring", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kind", "closed"),
+    [
+        ("importing", "<&- >&- 2>&-"),
+        pytest.param("importing", "<&- >&-", marks=pytest.mark.long),
+        pytest.param("scoring", "<&- >&- 2>&-", marks=pytest.mark.long),
+        pytest.param("scoring", "<&- >&-", marks=pytest.mark.long),
+    ],
+)
 def test_a_run_with_closed_descriptors_succeeds(request, kind, closed):
     """As a daemon has them, or a command that another machine started."""
     command = request.getfixturevalue(kind)
