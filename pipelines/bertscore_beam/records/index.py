@@ -20,6 +20,7 @@ The bytes are the same, whoever writes them and however often.
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -43,7 +44,10 @@ from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.output import event
 from bertscore_core.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 INDEX_FILE = "_manifest/index.json"
 INDEX_FOLDER = "_manifest/index"
@@ -219,8 +223,8 @@ def chunks_to_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> list[P
 def write_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> None:
     """Build the index of a run's parts in the open pool, unless it is there already.
 
-    Raises:
-        OSError: Something cannot be written. Then nothing of it is left.
+    Later runs can do without it. So if it cannot be written, nothing of it is left, and the run
+    succeeds all the same.
     """
     chunks, opened = chunks_to_index(folder, parts), pool.opened()
     try:
@@ -231,6 +235,9 @@ def write_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> None:
             waiting=0,
         )
         declare_index(folder, written)
+    except OSError as error:
+        reason = mask_credentials(f"{type(error).__name__}: {error}")
+        logger.warning(event("index_not_written", reason=reason))
     finally:
         # Also if it was there: the run that has built it may have been cut off before this.
         _delete_index_files(folder, kept=read_index(folder))

@@ -1,7 +1,7 @@
 """The end of a run: its folder is looked over, and summary and success marker are written."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.files.checked import from_json
-from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
@@ -127,7 +126,7 @@ def finish_run(
     else:
         folder.delete(FILES_FILE)
     if spec.index:
-        index_rows(folder, run.records())
+        write_index(folder, run.records())
     else:
         delete_index(folder)
     pack_records(folder, run.found)  # not before: a late worker finds by them what is done
@@ -165,18 +164,6 @@ def _add_groups(
     summary |= write_groups(spec.folder, rows, spec.group_by)
     if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
         logger.warning(event("no_groups", reason=words))
-
-
-def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
-    """Write the index of a run's rows for later runs, which can also do without it.
-
-    So a disk without room for it does not keep the run from succeeding.
-    """
-    try:
-        write_index(folder, of_parts)
-    except OSError as error:
-        reason = mask_credentials(f"{type(error).__name__}: {error}")
-        logger.warning(event("index_not_written", reason=reason))
 
 
 def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from bertscore_beam.records.groups import (
     statistics_of_parts,
     write_groups,
 )
+from bertscore_beam.records.index import write_index
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_records
 from bertscore_beam.records.rejects import REJECTS_FOLDER
@@ -50,7 +51,6 @@ from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import show_summary
@@ -244,7 +244,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
-        index_rows(folder, written)
+        write_index(folder, written)
         pack_records(folder, find_records(folder))
         summary = _summary(planned, written)
         if by := planned.group_by:
