@@ -73,10 +73,6 @@ class PartStatistics:
     total: ScoreStatistics
     groups: Mapping[Group, ScoreStatistics] | None
 
-    def __iter__(self) -> Iterator[tuple[Group, ScoreStatistics]]:
-        yield WHOLE, self.total
-        yield from (self.groups or {}).items()
-
 
 def statistics_of(
     table: pa.Table,
@@ -387,12 +383,9 @@ def _number(value: Any) -> float | None:
 
 
 def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[GroupRow]:
-    """Return all rows of a table: all rows together first, then each group, in their order."""
-    return in_order([group_row(group, statistics, confidence) for group, statistics in part])
-
-
-def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Return rows of groups in order, that of all rows first; see `group_order`."""
+    """Return all rows of a table: all rows together first, then each group, by `group_order`."""
+    of_groups = {WHOLE: part.total, **(part.groups or {})}
+    rows = [group_row(group, statistics, confidence) for group, statistics in of_groups.items()]
     return sorted(rows, key=lambda row: group_order(row.group))
 
 

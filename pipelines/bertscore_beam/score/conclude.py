@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables
-from bertscore_beam.records.groups import GroupRow, group_part, group_row, merge_statistics
+from bertscore_beam.records.groups import PartStatistics, group_part, merge_statistics
 from bertscore_beam.records.index import PieceChunk, chunks_to_index, declare_index, index_chunk
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import delete_plans
@@ -54,7 +54,7 @@ class ConcludeRun(beam.PTransform):
             if is_indexed:
                 indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _BuildIndex(spec.folder))
             if spec.has_groups:
-                groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
+                groups = beam.pvalue.AsSingleton(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
         return totals | "WriteSummary" >> beam.Map(_finish, idf, indexed, groups, spec=spec)
 
 
@@ -86,7 +86,7 @@ def _finish(
     totals: Totals,
     idf: IdfTables | None,
     indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None = None,
+    groups: PartStatistics | None = None,
     *,
     spec: ScoreSpec,
 ) -> Totals:
@@ -105,7 +105,7 @@ def _finish(
 
 @dataclass
 class _ReadGroups(beam.PTransform):
-    """The parts of a run -> a row for each group, and one for all rows together.
+    """The parts of a run -> the statistics of all together.
 
     They are read from the parts, and not taken from the rows while these are scored. So parts of
     earlier tries, parts that were kept and rows that were reused count like all others, and other
@@ -115,7 +115,7 @@ class _ReadGroups(beam.PTransform):
 
     spec: ScoreSpec
 
-    def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[GroupRow]:
+    def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[PartStatistics]:
         spec = self.spec
         group = partial(
             group_part,
@@ -131,10 +131,6 @@ class _ReadGroups(beam.PTransform):
             # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(RunStep(step))
             | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
-            | "OfEachGroup" >> beam.FlatMap(iter)
-            | "SpreadGroups" >> Spread()
-            # GroupRow: with its intervals.
-            | "RowOfGroup" >> beam.MapTuple(group_row)
         )
 
 

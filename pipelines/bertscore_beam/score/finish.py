@@ -1,7 +1,7 @@
 """The end of a run: its folder is looked over, and summary and success marker are written."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,9 @@ from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
 from bertscore_beam.records.groups import (
-    GroupRow,
+    PartStatistics,
     caveats_of_metrics,
     group_rows,
-    in_order,
     merge_statistics,
     metrics_of,
     no_groups_warning,
@@ -82,7 +81,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
 
 
 def finish_run(
-    spec: ScoreSpec, new: Totals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
+    spec: ScoreSpec, new: Totals, idf: IdfTables | None, groups: PartStatistics | None = None
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -94,7 +93,7 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: All rows and the groups of the run, in any order; None to read them from the parts.
+        groups: The statistics of its rows and groups; None to read them from the parts.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
@@ -139,7 +138,7 @@ def finish_run(
 
 
 def _add_groups(
-    summary: dict[str, Any], spec: ScoreSpec, run: TriedRun, groups: Sequence[GroupRow] | None
+    summary: dict[str, Any], spec: ScoreSpec, run: TriedRun, groups: PartStatistics | None
 ) -> None:
     """Write the groups, and add them to the summary, with the other metrics over all rows."""
     if groups is None:
@@ -150,8 +149,8 @@ def _add_groups(
             language=spec.fields.language,
             metrics=spec.metric_names,
         )
-        groups = group_rows(merge_statistics(parts))
-    rows = in_order(groups)
+        groups = merge_statistics(parts)
+    rows = group_rows(groups)
     if spec.metric_names:
         sole = spec.settings.sole
         languages = sorted(spec.settings.by_language)
