@@ -62,8 +62,6 @@ class BaselinePlan:
     Attributes:
         runner: Where files are read, and sentences sampled and paired.
         scoring: Where pairs are scored.
-        files: Files of the source by language, where they are listed before the run: to show them,
-            or to find out what is overwritten. Empty otherwise.
     """
 
     options: BaselineOptions
@@ -72,7 +70,6 @@ class BaselinePlan:
     output: str
     source: sources.Source
     models: tuple[BaselineModel, ...] = ()
-    files: Mapping[str, sources.SourceFiles] = field(default_factory=dict)
 
     @property
     def device_note(self) -> str | None:
@@ -218,9 +215,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
         check_folder(plan, OutputFolder(output))
-    # A crawl's listing is fetched, so only where it is needed before the run.
-    needed = options.dry_run or options.overwrite
-    return replace(plan, files=source.files()) if needed else plan
+    return plan
 
 
 def _models(

@@ -227,8 +227,8 @@ of more where few hosts have most of the sentences."""
 
 def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
     """Show what a run would do."""
-    options = plan.options
-    numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
+    options, files = plan.options, plan.source.files()
+    numbers = [f"{code} {len(files[code].names):,}" for code in plan.source.languages]
     rows = {
         "languages": ", ".join(plan.source.languages),
         "models": ", ".join(_show_model(plan, model) for model in plan.models),

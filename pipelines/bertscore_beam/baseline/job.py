@@ -64,18 +64,17 @@ def begin_baseline(
     """
     job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=say)
     before = check_folder(plan, folder)
+    must_start_again = plan.options.overwrite and _is_of_other_input(plan, before)
     folder.delete(SUCCESS_FILE)  # before the summary: no success without one
     folder.delete(SUMMARY_FILE)
-    files = before.get("files", {})
-    if _must_start_again(plan, before):
+    if must_start_again:
         baseline_tables.delete_output(folder)
-        files = {}
     folder.delete_temporary()
     folder.write_json(
         RUN_FILE,
         {
             "run": job.run,
-            "files": files,
+            "files": {} if must_start_again else before.get("files", {}),
             "identity": plan.identity,
             "options": plan.options.describe(),
         },
@@ -85,14 +84,13 @@ def begin_baseline(
     return job, _baseline_stages(job)
 
 
-def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
-    if not plan.options.overwrite:
-        return False
+def _is_of_other_input(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
+    """Tell whether a folder is of other settings, or of other files of the source."""
     listed = before.get("files", {})
-    changed = any(
-        listed.get(code, files.digest) != files.digest for code, files in plan.files.items()
+    return before.get("identity") != plan.identity or any(
+        listed.get(code, files.digest) != files.digest
+        for code, files in plan.source.files().items()
     )
-    return changed or before.get("identity") != plan.identity
 
 
 def _baseline_stages(job: BaselineJob) -> Iterator[Stage]:

@@ -15,7 +15,7 @@ import pytest
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import prepare_baseline
 from bertscore_beam.baseline.job import begin_baseline
-from bertscore_beam.baseline.sources import SourceFiles
+from bertscore_beam.baseline.sources import Source, SourceFiles
 from bertscore_beam.cli.main import main
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
@@ -238,7 +238,8 @@ def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
     options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
     options = replace(options, **changes)
     other_files = {"en": SourceFiles(names=(), paths={}, digest="another")}
-    plan = replace(prepare_baseline(options, Runner.of(options)), files=other_files)
+    plan = prepare_baseline(options, Runner.of(options))
+    monkeypatch.setattr(Source, "files", lambda _: other_files)
 
     def begin():
         begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), "mine")), print)
