@@ -28,7 +28,6 @@ CASES = {
     "host": "host",
     "host_steps": "host",
     "million": "million",
-    "roofline": "roofline",
     "season": "season",
 }
 """The benchmarks, functions of these names, and the module of each."""

@@ -8,7 +8,7 @@ Each runs in its own process, with its own time limit, and what it finds is prin
 need torch with CUDA, transformers, safetensors, numpy, pyarrow, pytest with xdist, and this
 checkout; see `first_contact.kit` for a machine without network. The findings are in a file for each
 part in the folder that `--out` names, and what the parts printed is in its `log.txt`. A table of
-the rates, measured and predicted, and sentences for docs come last.
+the rates and sentences for docs come last.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def run(flags: argparse.Namespace) -> int:
         statuses[name] = verdict(lines)
         print(f"{statuses[name]} {name}, {time.monotonic() - begun:.1f} s", flush=True)
     found = read_results(flags.out.glob("*.jsonl"))
-    rates = [line for line in found if "predicted" in line]
+    rates = [line for line in found if "share_of_peak" in line]
     print(to_markdown(rates), *map(sentence, rates), sep="\n")
     print("  ".join(f"{name}={status}" for name, status in statuses.items()))
     print(f"the figures are in {flags.out}")
@@ -118,11 +118,10 @@ def run(flags: argparse.Namespace) -> int:
 
 def sentence(line: Mapping[str, Any]) -> str:
     """Say a rate as docs do."""
-    facts, predicted = line["machine"], line["predicted"] / line["tokens_per_second"]
+    facts = line["machine"]
     return (
         f"On {facts.get('gpu', facts['cpu'])}, {line['what']}: {line['pairs_per_second']:,.0f} "
-        f"pairs a second, {line['share_of_peak']:.0%} of the limit that its products have "
-        f"(measured; predicted {predicted:.2f} times it)."
+        f"pairs a second, {line['share_of_peak']:.0%} of the limit that its products have."
     )
 
 

@@ -1,6 +1,5 @@
-"""The card, the kernels of a batch, rates and their predictions, ways to save time."""
+"""The card, the kernels of a batch, rates, ways to save time."""
 
-import math
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from torch.utils.benchmark import Timer
 from bertscore_core import BertScorer
 from bertscore_core.tokens import TokenizedPairs
 from bertscore_core.work import Work
-from tests.benchmarks import gemm, roofline
+from tests.benchmarks import gemm
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.harness import Recorder, Shape
 from tests.benchmarks.texts import Pairs, fixed, mixed
@@ -35,9 +34,9 @@ KINDS = {
 MOST_IDLE = 0.15
 """Share of the time between the first and the last kernel in which the device may do nothing."""
 
-LEAST, LEAST_WAITING = 0.75, 0.2
-"""Share of the prediction below which something must be wrong. The roofline is within 6% of
-roberta-large on an H200. It leaves out that the device waits for the host, as with MiniLM."""
+LEAST, LEAST_WAITING = 0.45, 0.06
+"""Share of what large products reach below which something must be wrong: of roberta-large, for
+which an H200 reached 0.57 and more, and of MiniLM, where the device waits for the host."""
 
 BATCH_TOKENS = (2048, 4096, 8192, 16384, 32768, 65536)
 
@@ -180,9 +179,9 @@ def kind_of(name: str) -> str:
 
 
 def rates(recorder: Recorder, given: Given) -> None:
-    """Measure tokens a second of two models at two lengths, beside what the roofline predicts."""
+    """Measure tokens a second of two models at two lengths, beside what products reach."""
     for dtype in ("float32", given.half):
-        limits = limits_of(given, dtype)
+        peak = gemm.measure(dtype, given.device, seconds=0.05 if given.quick else 0.5)
         for model in dict.fromkeys((given.large(), given.minilm())):
             shape = model.shape
             with recorder.guarded(f"{model.name}, {dtype}"):
@@ -190,35 +189,14 @@ def rates(recorder: Recorder, given: Given) -> None:
                 for tokens in (12, 28) if given.quick else (28, 512):
                     count = tokens_to_encode(given, dtype, shape) // tokens // 2
                     figures = timed(given, scorer, fixed(max(count, 2), tokens))
-                    figures |= roofline.rates(shape, tokens, limits, dtype)
-                    rate = figures["tokens_per_second"]
-                    share = rate / figures["predicted"]
-                    figures["share_of_prediction"] = share
-                    figures["share_of_peak"] = (
-                        shape.flops([tokens]) / tokens * rate / limits.products
-                    )
+                    work = shape.flops([tokens]) / tokens * figures["tokens_per_second"]
+                    share = figures["share_of_peak"] = work / peak
                     least = LEAST if shape.hidden > 512 else LEAST_WAITING
                     least = least if given.on_gpu and not given.quick else 0.0
-                    why = f"{share:.0%} of the prediction; expected at least {least:.0%}"
+                    why = f"{share:.0%} of what products reach; expected at least {least:.0%}"
                     name = f"{model.name}, {dtype}, {tokens} tokens"
                     recorder.check(name, share >= least, why, **figures)
                 del scorer
-
-
-def limits_of(given: Given, dtype: str) -> roofline.Limits:
-    """Measure what the device reaches; of a CPU only products and bytes are predicted."""
-    products = gemm.measure(dtype, given.device, seconds=0.05 if given.quick else 0.5)
-    copies = copied(given, (1 << 30) if given.on_gpu else (1 << 26))
-    if not given.on_gpu:
-        return roofline.Limits(products, copies, cycles=math.inf)
-    flash = torch.cuda.get_device_capability() >= (8, 0)
-    return roofline.Limits(products, copies, cycles_of(device_facts()), flash)
-
-
-def cycles_of(facts: dict[str, Any]) -> float:
-    """Return a card's multiprocessors times their highest clock in GHz; an H200's if not known."""
-    clock = re.search(r"(\d+) MHz", facts.get("nvidia_smi", ""))
-    return float(facts["multiprocessors"] * (int(clock[1]) / 1e3 if clock else roofline.CLOCK))
 
 
 def tokens_to_encode(given: Given, dtype: str, shape: Shape) -> int:
