@@ -18,7 +18,7 @@ from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.empty_texts import EMPTY_LENGTH, are_empty, score_empty
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
+from bertscore_core.idf import IdfTable, TokenWeights
 from bertscore_core.match.embedding import EmbeddedTexts, Engine, embed, plan_embedding
 from bertscore_core.match.kernel import score_pairs
 from bertscore_core.model.device import DeviceQueue
@@ -435,12 +435,7 @@ class BertScorer:
         groups = _as_groups(references)
         _check_texts([""] * len(groups), groups)
         flat = [text for group in groups for text in group]
-        return IdfTable(
-            frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
-            tokenizer=self.tokenizer.fingerprint,
-            max_length=self.tokenizer.max_length,
-            corpus=corpus,
-        )
+        return self.tokenizer.count_documents(flat, corpus)
 
     def score(
         self, candidates: Sequence[str], references: References, *, idf: IdfTable | None = None

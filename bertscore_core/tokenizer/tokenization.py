@@ -16,6 +16,7 @@ import numpy as np
 from transformers import AutoTokenizer
 
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
+from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.model.resolve import ModelFiles, read_json
 from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
@@ -129,6 +130,15 @@ class TextTokenizer:
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
         tokens = encode(prepared) if self._words is None else self._words.encode(prepared, encode)
         return self._rule.correct(tokens, self.max_length)
+
+    def count_documents(self, texts: Sequence[str], corpus: str = "") -> IdfTable:
+        """Count the document frequencies of texts, each a document; `corpus` names them."""
+        return IdfTable(
+            frequencies=DocumentFrequencies.from_tokens(self.encode(texts)),
+            tokenizer=self.fingerprint,
+            max_length=self.max_length,
+            corpus=corpus,
+        )
 
     @property
     def num_ids(self) -> int:

@@ -9,7 +9,6 @@ run finished is not done again.
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -29,7 +28,7 @@ from bertscore_beam.baseline.layer_moments import (
     CountParts,
     PairsToScore,
     ScorePairParts,
-    write_idf,
+    merge_tables,
 )
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
 from bertscore_beam.crawl.fetch import FetchPolicy
@@ -48,7 +47,7 @@ from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import RunOnDevice, RunStep
 from bertscore_beam.run.runner import Runner
 from bertscore_core.errors import IdfError, InputError
-from bertscore_core.idf import DocumentFrequencies, IdfTable
+from bertscore_core.idf import IdfTable
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.moments import Moments
 
@@ -201,15 +200,17 @@ def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) ->
 def _count_stage(
     job: BaselineJob, config: ScorerConfig, parts: Sequence[PairsToScore] = (), model: str = ""
 ) -> Stage:
+    folder = job.folder
+
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             | beam.Create(parts)
             | "SpreadParts" >> beam.Reshuffle()
-            # (table to write, frequencies): only these cross to the combine.
-            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, job.folder)))
-            | "MergeFrequencies" >> beam.CombinePerKey(DocumentFrequencies.merge)
-            | "WriteIdf" >> beam.MapTuple(partial(write_idf, folder=job.folder))
+            # (path, idf table): only these cross to the combine.
+            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, folder)))
+            | "MergeTables" >> beam.CombinePerKey(merge_tables)
+            | "WriteIdf" >> beam.MapTuple(lambda path, table: folder.write(path, table.to_bytes()))
         )
 
     return Stage(

@@ -3,11 +3,10 @@
 Sums are all that a table needs: they are a few kilobytes a part, and merge in any order.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import PurePath
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +49,6 @@ class PairsToScore:
     corpus: str
 
 
-_Table: TypeAlias = tuple[str, str, str, int | None]
-"""A table to write: its path, its corpus, the fingerprint of the tokenizer, and where it cuts."""
-
-
 @dataclass(frozen=True, slots=True)
 class CountParts:
     """The step that counts the sentences of parts with the tokenizer that a configuration names."""
@@ -61,7 +56,7 @@ class CountParts:
     config: ScorerConfig
     folder: OutputFolder
 
-    def open(self) -> Callable[[PairsToScore], Iterator[tuple[_Table, DocumentFrequencies]]]:
+    def open(self) -> Callable[[PairsToScore], Iterator[tuple[str, IdfTable]]]:
         """Load the tokenizer."""
         return partial(_count, tokenizer=settle_tokenizer(self.config), folder=self.folder)
 
@@ -79,22 +74,18 @@ def _read_pairs(part: PairsToScore, folder: OutputFolder) -> pa.Table:
 
 def _count(
     part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
-) -> Iterator[tuple[_Table, DocumentFrequencies]]:
+) -> Iterator[tuple[str, IdfTable]]:
     table = _read_pairs(part, folder).select(["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
-    frequencies = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
-    counters.count(counters.DOCUMENTS_COUNTED, frequencies.num_documents)
-    yield (part.idf, part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
+    counters.count(counters.DOCUMENTS_COUNTED, len(texts))
+    yield part.idf, tokenizer.count_documents(texts, part.corpus)
 
 
-def write_idf(table: _Table, frequencies: DocumentFrequencies, *, folder: OutputFolder) -> str:
-    """Write the table of a language, and return its path."""
-    path, corpus, tokenizer, max_length = table
-    counted = IdfTable(
-        frequencies=frequencies, tokenizer=tokenizer, max_length=max_length, corpus=corpus
-    )
-    folder.write(path, counted.to_bytes())
-    return path
+def merge_tables(tables: Iterable[IdfTable]) -> IdfTable:
+    """Add up the idf tables of parts of one corpus."""
+    first, *others = tables
+    frequencies = (table.frequencies for table in (first, *others))
+    return replace(first, frequencies=DocumentFrequencies.merge(frequencies))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,6 @@ from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core.errors import ConfigError, InputError, UnknownModelError
-from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.model.layers import check_layer
 from bertscore_core.registry import EMBEDDED_MODEL, find_model_spec
 from bertscore_core.scorer_config import ScorerConfig
@@ -238,12 +237,7 @@ def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
         if job.folder.exists(path):
             continue
         texts = [text for row in judgements.of_group(group) for text in judgements.references[row]]
-        table = IdfTable(
-            frequencies=DocumentFrequencies.from_tokens(tokenizer.encode(texts)),
-            tokenizer=tokenizer.fingerprint,
-            max_length=tokenizer.max_length,
-        )
-        job.folder.write(path, table.to_bytes())
+        job.folder.write(path, tokenizer.count_documents(texts).to_bytes())
 
 
 def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
