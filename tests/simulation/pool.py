@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.records.records import PENDING_FILE, EarlierRecords
+from bertscore_beam.records.records import PENDING_FILE
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.score import conclude
 from bertscore_beam.score.scored_table import ScoredTable
@@ -50,7 +50,6 @@ class Worker:
     """A worker process, and what it keeps between splits."""
 
     process: Process
-    earlier: EarlierRecords
     counts: bool = True
     task: Task | None = None
 
@@ -122,7 +121,7 @@ class Pool:
         world = self.fleet.world
         name = f"{self.name}.{len(self.workers) + 1}"
         process = world.process(name, self.machine, self.hazards, is_known=True)
-        worker = Worker(process, EarlierRecords(self.spec.folder))
+        worker = Worker(process)
         self.workers.append(worker)
         after = 0.0
         if self.manner == DETACHED:
@@ -217,7 +216,7 @@ class Pool:
 
     def _scores(self, chunk: RowGroupSplits) -> Callable[[Worker], Any]:
         chosen = SplitsWithIdf(chunk)
-        return lambda worker: list(SplitScorer(self.spec, self._model, worker.earlier).run(chosen))
+        return lambda _: list(SplitScorer(self.spec, self._model).run(chosen))
 
     def _model(self, split: Split, rows: Rows) -> ScoredTable:
         """Score rows, which takes its time; `places` puts it in the place of the scorers."""

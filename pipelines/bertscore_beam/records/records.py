@@ -12,8 +12,6 @@
 import gzip
 import math
 import re
-import threading
-import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
@@ -21,7 +19,6 @@ from itertools import chain
 from bertscore_beam.dump.parquet import is_signed
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
-from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
@@ -332,49 +329,8 @@ def list_parts_of(
     return list_parts(folder, planned, (record.part_name for record in records))
 
 
-# Single records that are there when a split is begun: of earlier runs, and of earlier tries.
-
-_LISTED_SECONDS = 60.0
-"""How long a listing of an object store counts, at least."""
-
-_TIMES_AS_LONG = 100
-"""It counts this many times as long as it took: the folder may hold a record for each of a million
-splits."""
-
-
-class EarlierRecords:
-    """Finds the records of parts, with few requests for those that are not there.
-
-    Nearly no split has one, and on an object store the answer that a file is missing takes a
-    request. So the folder is listed there, now and then. What another try has written since then is
-    seen only if it is asked for: otherwise its split is scored again, and the same part is written.
-    """
-
-    def __init__(self, folder: OutputFolder) -> None:
-        """Keep the folder; it is looked at when a record is asked for."""
-        self._folder, self._is_remote = folder, is_remote(folder.root)
-        self._names: frozenset[str] = frozenset()
-        self._until: float | None = None
-        self._lock = threading.Lock()  # threads share what is found
-
-    def find(self, part_name: str, *, is_likely: bool = False) -> PartRecord | None:
-        """Return the record of a part; None if there is none, or it is damaged.
-
-        Args:
-            part_name: The part.
-            is_likely: Whether to ask for the record itself: another try may just have written it.
-        """
-        if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
-            return None
-        data = self._folder.read_if_there(record_path(part_name))
-        record = None if data is None else record_from_json(data)
-        return record if record is not None and record.part_name == part_name else None
-
-    def _listed(self) -> frozenset[str]:
-        with self._lock:
-            began = time.monotonic()
-            if self._until is None or began > self._until:
-                self._names = frozenset(self._folder.files(PARTS_FOLDER))
-                took = time.monotonic() - began
-                self._until = began + max(_LISTED_SECONDS, _TIMES_AS_LONG * took)
-            return self._names
+def find_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
+    """Return the single record of a part; None if there is none, or it is damaged."""
+    data = folder.read_if_there(record_path(part_name))
+    record = None if data is None else record_from_json(data)
+    return record if record is not None and record.part_name == part_name else None

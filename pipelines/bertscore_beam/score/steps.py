@@ -28,7 +28,7 @@ from bertscore_beam.records.record import (
     record_name,
     record_path,
 )
-from bertscore_beam.records.records import EarlierRecords
+from bertscore_beam.records.records import find_record
 from bertscore_beam.records.rejects import rejected_rows, rows_path
 from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be_valid
 from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
@@ -77,7 +77,7 @@ class ScoreSplits:
             scorers(sole)
         if spec.metric_names:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes, spec.own_metrics)
-        return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
+        return SplitScorer(spec, scorers, metrics).run
 
     def name(self, chosen: SplitsWithIdf) -> str:
         """Return the name of the chunk."""
@@ -90,7 +90,6 @@ class SplitScorer:
 
     spec: ScoreSpec
     scorers: LoadedScorers
-    earlier: EarlierRecords
     metrics: MetricProcesses | None = None
 
     def run(self, chosen: SplitsWithIdf) -> Iterator[Totals]:
@@ -103,12 +102,14 @@ class SplitScorer:
         """
         splits, idf = chosen.chunk.splits, chosen.idf
         reader = SplitReader(splits)
-        # An earlier try of the same splits has ended where the first record is missing.
-        is_again = len(splits) > 1
+        # Nearly no split has a record, and to learn that takes an object store a request. Some have
+        # one if earlier parts are to be compared. An earlier try of the same splits has ended where
+        # the first record is missing; that of a single split is made again.
+        may_be_there, is_again = self.spec.start.rows_at_risk > 0, len(splits) > 1
         for split in splits:
             record = None
-            if idf is None or not idf.problem:
-                record = self.earlier.find(split.part_name, is_likely=is_again)
+            if (may_be_there or is_again) and (idf is None or not idf.problem):
+                record = find_record(self.spec.folder, split.part_name)
                 is_again = is_again and record is not None
             yield self._totals(split, idf, record, reader)
 

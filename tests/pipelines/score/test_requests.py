@@ -6,10 +6,7 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.records.record import record_path
-from bertscore_beam.records.records import PACKS_FOLDER, EarlierRecords
+from bertscore_beam.records.records import PACKS_FOLDER
 from bertscore_beam.run.folder import OutputFolder
 from tests.support.cloud_storage import cloud_storage
 from tests.support.dumps import write_dump
@@ -112,18 +109,3 @@ def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, ti
         finished = requests(*score)
         assert {kind.split()[1] for kind in finished} <= {"run", "lock"}
         assert finished.total() <= OF_A_RUN + 10
-
-
-def test_records_that_are_not_there_take_no_request_each():
-    disturbed: list[Faults] = []
-    with s3_bucket(disturbed) as url:
-        names = [f"a.parquet/part-{number:012d}.parquet" for number in range(9)]
-        write_atomically(join(url, record_path(names[3])), b"{")
-        disturbed[0].requests = found = []
-        earlier = EarlierRecords(OutputFolder(url))
-        assert [earlier.find(name) for name in names] == [None] * 9
-        assert len(found) == 2  # the listing, and the one that is there, which is damaged
-        write_atomically(join(url, record_path(names[5])), b"{")
-        found.clear()
-        assert [earlier.find(names[5], is_likely=likely) for likely in (False, True)] == [None] * 2
-        assert len(found) == 1  # what is new is seen if it is asked for

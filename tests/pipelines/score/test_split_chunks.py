@@ -5,7 +5,6 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits
-from bertscore_beam.records.records import EarlierRecords
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
 from tests.support.dumps import write_dump
@@ -29,7 +28,7 @@ def begun(dump, output):
 
 
 def scorer_of(job):
-    return SplitScorer(job.spec, LoadedScorers(), EarlierRecords(job.spec.folder))
+    return SplitScorer(job.spec, LoadedScorers())
 
 
 def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
