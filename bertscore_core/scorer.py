@@ -24,7 +24,6 @@ from bertscore_core.match.kernel import score_pairs
 from bertscore_core.model.device import DeviceQueue
 from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.lost_device import noticing_a_lost_device
-from bertscore_core.model.memory import Budget
 from bertscore_core.model.switches import set_threads, undisturbed
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
@@ -353,7 +352,9 @@ class BertScorer:
             queue: The queue of the device, if several scorers take turns on it.
         """
         self.config = as_config(config)
-        self.queue = DeviceQueue.of(self.encoder.device) if queue is None else queue
+        engine = self._engine  # loads the model
+        if queue is not None:
+            self._engine = replace(engine, queue=queue)
 
     # What was unpickled has its configuration alone. It settles that, and loads the model, when it
     # is first used.
@@ -364,25 +365,34 @@ class BertScorer:
         return settle(self.config)
 
     @_once
-    def encoder(self) -> Encoder:
-        """The loaded model."""
-        settings, threads = self.settings, set_threads(self.config.num_threads)
+    def _engine(self) -> Engine:
+        """The loaded model, the queue of its device, and the bounds of memory."""
+        settings = self.settings
+        set_threads(settings.config.num_threads)
         with noticing_a_lost_device():
-            return load_encoder(
+            encoder = load_encoder(
                 settings.files,
-                replace(settings.config, num_threads=threads),
+                settings.config,
                 packs=settings.packs,
                 longest=settings.tokenizer.longest_input,
             )
+        return Engine(
+            encoder=encoder,
+            queue=DeviceQueue.of(encoder.device),
+            budget=settings.budget(),
+            pad_id=settings.tokenizer.pad_id,
+            shape=settings.tokenizer.windows,
+        )
 
-    @_once
+    @property
+    def encoder(self) -> Encoder:
+        """The loaded model."""
+        return self._engine.encoder
+
+    @property
     def queue(self) -> DeviceQueue:
         """The queue of the encoder's device."""
-        return DeviceQueue.of(self.encoder.device)
-
-    @_once
-    def _budget(self) -> Budget:
-        return self.settings.budget()
+        return self._engine.queue
 
     def __getstate__(self) -> dict[str, ScorerConfig]:
         settings: Settings | None = vars(self).get("settings")
@@ -393,8 +403,7 @@ class BertScorer:
 
     def __copy__(self) -> "BertScorer":
         other = object.__new__(type(self))
-        loaded = {name: getattr(self, name) for name in ("settings", "encoder", "queue", "_budget")}
-        vars(other).update(vars(self), **loaded)
+        vars(other).update(vars(self), settings=self.settings, _engine=self._engine)
         return other
 
     def sharing_model(self, config: ScorerConfig) -> "BertScorer":
@@ -575,16 +584,6 @@ class BertScorer:
         plan = plan_embedding(engine, texts, needed, [weights])
         with noticing_a_lost_device(), self.computing(), self.queue.turn(work):
             return embed(engine, plan, work)
-
-    @property
-    def _engine(self) -> Engine:
-        return Engine(
-            encoder=self.encoder,
-            queue=self.queue,
-            budget=self._budget,
-            pad_id=self.tokenizer.pad_id,
-            shape=self.tokenizer.windows,
-        )
 
     @contextmanager
     def computing(self) -> Iterator[None]:

@@ -123,8 +123,8 @@ _loaded_in: int | None = None
 """Which process, this one or one that it was forked from, was the first to load a model."""
 
 
-def set_threads(asked: int | None) -> int | None:
-    """Set how many threads compute on a CPU, and return it; None keeps torch's choice.
+def set_threads(asked: int | None) -> None:
+    """Set how many threads compute on a CPU; None keeps torch's choice.
 
     In a fork of a process that has loaded a model it is 1, since torch and OpenVINO would wait
     there for ever for threads that a fork does not have.
@@ -134,4 +134,3 @@ def set_threads(asked: int | None) -> int | None:
     threads = asked if _loaded_in == os.getpid() else 1
     if threads is not None:
         torch.set_num_threads(threads)
-    return threads

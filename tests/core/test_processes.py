@@ -99,7 +99,7 @@ def test_threads_that_use_a_pickled_scorer_first_load_its_model_once(scorer, mon
 
     monkeypatch.setattr("bertscore_core.scorer.load_encoder", load)
     # Before Python 3.12 it has a lock.
-    monkeypatch.setattr(vars(BertScorer)["encoder"], "lock", nullcontext(), raising=False)
+    monkeypatch.setattr(vars(BertScorer)["_engine"], "lock", nullcontext(), raising=False)
     arrived = there_and_back(scorer)
     with ThreadPoolExecutor(2) as threads:
         encoders = list(threads.map(lambda _: arrived.encoder, range(2)))
@@ -131,8 +131,7 @@ def test_a_pickled_scorer_has_its_baseline_with_it(tiny_scorer, tmp_path):
 
 def test_a_copy_shares_the_model(scorer):
     for made in (scorer, there_and_back(scorer)):
-        assert copy.copy(made).encoder is made.encoder
-        assert copy.copy(made)._budget is made._budget
+        assert copy.copy(made)._engine is made._engine
 
 
 def test_a_pickled_scorer_of_the_drop_in_keeps_its_weights():

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,9 +68,10 @@ def test_scores_do_not_depend_on_order_batches_or_blocks(
     candidates, references = texts[:12], texts[12:]
     expected = stack(tiny.score(candidates, references))
     squeezed = copy.copy(tiny)
-    squeezed._budget = Budget(
+    budget = Budget(
         batch_tokens=batch_tokens, block_bytes=block_bytes, match_elements=match_elements
     )
+    squeezed._engine = replace(tiny._engine, budget=budget)
     actual = stack(squeezed.score([candidates[i] for i in order], [references[i] for i in order]))
     np.testing.assert_allclose(actual, expected[:, list(order)], atol=INVARIANCE_ATOL, rtol=0)
 

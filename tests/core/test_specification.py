@@ -4,6 +4,7 @@ tests/core/test_parity.py compares the specification itself with bert-score. Pat
 encoder are compared with it in tests/core/match, test_windows.py and test_idf.py.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -81,10 +82,12 @@ def scorer_of(folder, way="padded", **changes) -> BertScorer:
     config |= {"backend": "openvino" if way == "openvino" else "torch"}
     scorer = BertScorer(ScorerConfig(**config | changes))
     if way == "piecewise":  # each text, each pair and each tile of 3 by 3 alone
-        scorer._budget = Budget(batch_tokens=1, block_bytes=1, match_elements=9, pair_elements=1)
+        budget = Budget(batch_tokens=1, block_bytes=1, match_elements=9, pair_elements=1)
+        scorer._engine = replace(scorer._engine, budget=budget)
     if way == "packed":
         settings = scorer.settings
-        scorer.encoder = shared_encoder(settings.files, settings.config, packs=True)
+        encoder = shared_encoder(settings.files, settings.config, packs=True)
+        scorer._engine = replace(scorer._engine, encoder=encoder)
     return scorer
 
 

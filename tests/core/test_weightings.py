@@ -23,7 +23,7 @@ def scorer(tiny_scorer):
 
 @pytest.mark.parametrize("pair_elements", [1 << 24, 4])
 def test_each_weighting_scores_as_if_it_were_alone(scorer, pair_elements):
-    scorer._budget.pair_elements = pair_elements  # with 4, tile by tile
+    scorer._engine.budget.pair_elements = pair_elements  # with 4, tile by tile
     pairs = scorer.tokenize(CANDIDATES, REFERENCES)
     weightings = [
         scorer.token_weights(None),

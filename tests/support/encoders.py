@@ -17,7 +17,7 @@ from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 _MOST = 64
 _MATTER = (
     "num_layers", "all_layers", "layer_semantics", "dtype", "device", "attention", "backend",
-    "num_threads", "trust_remote_code",
+    "trust_remote_code",
 )  # fmt: skip
 """What of a configuration an encoder depends on."""
 _encoders: OrderedDict[Any, tuple[Encoder, Any]] = OrderedDict()
@@ -33,8 +33,8 @@ def shared_encoder(
     Raises:
         AssertionError: A test has changed the encoder, and another one would score with that.
     """
-    if config.backend != "openvino":  # torch looks at neither
-        config, longest = replace(config, backend="torch", num_threads=None), None
+    if config.backend != "openvino":  # torch does not look at it
+        config, longest = replace(config, backend="torch"), None
     facts = [getattr(config, name) for name in _MATTER]
     key = (_stamps(files), *facts, packs, longest, torch.get_num_threads())
     if key not in _encoders:

@@ -1,6 +1,7 @@
 """The queue of a device: turns, copies that nobody waits for, and the times of the device."""
 
 import threading
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -158,7 +159,8 @@ def test_all_blocks_are_queued_before_the_first_scores_are_waited_for(slow_score
     texts = [f"{a} {b}" for a in "abcd" for b in "efgh"]
     blocks = [0, 0]
     for user in (scorer, plain):
-        user._budget = Budget(batch_tokens=64, block_bytes=2000, match_elements=1 << 20)
+        budget = Budget(batch_tokens=64, block_bytes=2000, match_elements=1 << 20)
+        user._engine = replace(user._engine, budget=budget)
     fetch, received = DeviceQueue.fetch, DeviceQueue.received
 
     def counted_fetch(queue, values):

@@ -201,7 +201,7 @@ def test_blocks_shrink_to_what_fits_and_no_further(monkeypatch, tiny_scorer):
         actual = scorer.score(candidates, references).f1
         np.testing.assert_allclose(actual, expected, atol=INVARIANCE_ATOL)
     assert len(sizes) < 20
-    assert scorer._budget.block_bytes > 0
+    assert scorer._engine.budget.block_bytes > 0
 
 
 def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypatch, tiny_scorer):
