@@ -40,7 +40,8 @@ from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.path_lengths import too_long_to_read, too_long_to_write
+from bertscore_beam.files.find import PATH_TOO_LONG
+from bertscore_beam.files.path_lengths import too_long_to_write
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, is_utf8, join
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
 from bertscore_core.errors import ConfigError, InputError, load_json
@@ -534,9 +535,7 @@ def check_place(
         )
     if file.trouble is not None:
         raise RejectedError(FileReason(file.trouble), file.message)
-    limit = too_long_to_read(file.path)
-    if limit is None and written is not None:
-        limit = too_long_to_write(written(part_name(name, 0)))
+    limit = None if written is None else too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
         raise RejectedError(
             FileReason.BAD_NAME,
@@ -623,11 +622,10 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
     except InputError as error:
         raise RejectedError(reason, str(error)) from error
     except OSError as error:
-        too_long = error.errno == errno.ENAMETOOLONG
-        raise RejectedError(
-            FileReason.BAD_NAME if too_long else FileReason.UNREADABLE,
-            f"{type(error).__name__}: {error}",
-        ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise RejectedError(FileReason.BAD_NAME, PATH_TOO_LONG) from error
+        message = f"{type(error).__name__}: {error}"
+        raise RejectedError(FileReason.UNREADABLE, message) from error
 
 
 def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:

@@ -49,6 +49,9 @@ _VERSION_KEYS = (
 )
 
 
+PATH_TOO_LONG = "its path is too long for this system; expected a shorter one. Move it up."
+
+
 class Trouble(StrEnum):
     """Why something that was found cannot be read as it is."""
 
@@ -384,8 +387,7 @@ class Search:
         if lacks_setting(error):
             raise error
         if error.errno == errno.ENAMETOOLONG:
-            trouble = Trouble.BAD_NAME
-            message = "its path is too long for this system; expected a shorter one. Move it up."
+            trouble, message = Trouble.BAD_NAME, PATH_TOO_LONG
         else:
             trouble = Trouble.UNLISTED
             may_not = isinstance(error, PermissionError)

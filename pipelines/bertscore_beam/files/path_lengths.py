@@ -15,15 +15,6 @@ _KEY_BYTES = 1024
 _TEMPORARY = TEMPORARY_PREFIX + 32 * "0"
 
 
-def too_long_to_read(path: str) -> str | None:
-    """Return why the path of a file is too long to be opened; None if it is not."""
-    fs, inner = resolve(path)
-    size = len(os.fsencode(inner))
-    if isinstance(fs, LocalFileSystem) and size >= _PATH_BYTES:
-        return f"its path takes {size} bytes; expected less than {_PATH_BYTES}."
-    return None
-
-
 def too_long_to_write(paths: Iterable[str]) -> str | None:
     """Return why one of some files cannot be written; None if none is known to be too long."""
     reasons = map(_too_long, paths)

@@ -169,6 +169,17 @@ def test_local_paths_leave_room_for_the_temporary_name(corpus):
         plan(corpus / "a.parquet", output=f"{corpus}/{'g' * 256}")
 
 
+def test_a_file_whose_path_is_too_long_to_be_opened_is_rejected(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    while len(os.getcwd()) < 3850:
+        os.mkdir(200 * "d")
+        os.chdir(200 * "d")
+    Path(f"{247 * 'x'}.parquet").touch()
+    (rejected,) = plan(corpus).rejected_files
+    assert rejected.reason == FileReason.BAD_NAME
+    assert "too long for this system" in rejected.message
+
+
 def test_a_text_that_changes_after_it_was_found_is_no_bad_file(tmp_path):
     for name in ("changed.tsv", "kept.tsv"):
         (tmp_path / name).write_text("candidate\treference\na\tb\n")
