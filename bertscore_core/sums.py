@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,31 @@ def _added(parts: Sequence[Any]) -> Any:
         names = sorted({name for part in parts for name in part})
         return {name: _added([part[name] for part in parts if name in part]) for name in names}
     return type(first).merge(parts)
+
+
+_Name = TypeVar("_Name")
+_Sums = TypeVar("_Sums", bound=Sums)
+
+_MERGED_AT_ONCE = 16
+
+
+class SumsByName(dict[_Name, list[_Sums]]):
+    """Sums that grow, by name: what is added to one is kept, and merged several at a time."""
+
+    def add(self, name: _Name, more: _Sums) -> None:
+        """Add to the sums of a name."""
+        parts = self.setdefault(name, [])
+        parts.append(more)
+        if len(parts) >= _MERGED_AT_ONCE:
+            parts[:] = [more.merge(parts)]
+
+    def parts(self, names: Iterable[_Name]) -> list[_Sums]:
+        """Return what there is of some names, to be merged."""
+        return [part for name in names for part in self.get(name, ())]
+
+    def merged(self) -> dict[_Name, _Sums]:
+        """Return the sums of each name."""
+        return {name: parts[0].merge(parts) for name, parts in self.items()}
 
 
 def summed_by_key(

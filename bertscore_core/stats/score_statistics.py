@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.sums import Sums
+from bertscore_core.sums import Sums, summed_by_key
 from bertscore_core.tokens import BoolArray, IntArray
 
 NOT_COUNTED = -1
@@ -187,9 +187,8 @@ class PackedHistogram:
     @classmethod
     def merge(cls, parts: Sequence["PackedHistogram"]) -> "PackedHistogram":
         """Return the histogram of several sets of pairs together."""
-        bins, where = np.unique(np.concatenate([part.bins for part in parts]), return_inverse=True)
-        # Doubles hold whole numbers up to 2**53.
-        return cls.of(bins, np.bincount(where, np.concatenate([part.counts for part in parts])))
+        bins, counts = ([getattr(part, name) for part in parts] for name in ("bins", "counts"))
+        return cls.of(*summed_by_key(np.concatenate(bins), np.concatenate(counts)))
 
 
 # Statistics of the rows of one group: counts, means, errors and quantiles, exact in any order.

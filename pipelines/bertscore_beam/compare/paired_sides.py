@@ -36,6 +36,7 @@ from bertscore_core.stats.paired import (
     paired_result,
 )
 from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
+from bertscore_core.sums import SumsByName
 from bertscore_core.tokens import IntArray
 
 MOST_SYSTEMS = 100
@@ -44,9 +45,6 @@ MOST_SYSTEMS = 100
 # Add up the paired rows of two sides, by cell: counts, sums, clusters, and the rows that moved.
 #
 # Memory is bounded by the number of cells and of clusters, whatever the number of rows.
-
-# Sums of clusters of a cell that may wait to be added to the others, at least.
-_WAITING = 10_000
 
 _BLOCK = 32
 """Rows of a file that are kept or left out together, to see whether neighbours move together."""
@@ -95,9 +93,9 @@ class PairedGroups:
         self._totals = np.zeros((2, cells))
         no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
         self._no_pairs = PairedSums.of(np.zeros(0), no_keys)
-        self._pairs = [self._no_pairs] * cells
-        self._clusters = [[_NO_CLUSTERS] for _ in range(cells)]
-        self._missing = [[_NO_CLUSTERS] for _ in range(cells)]
+        self._pairs = SumsByName[int, PairedSums]()
+        self._clusters = SumsByName[int, ClusterSums]()
+        self._missing = SumsByName[int, ClusterSums]()
         self._unknown = [UnknownTokens()] * cells
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
         self._in_order = _RowsInOrder()
@@ -128,7 +126,7 @@ class PairedGroups:
             clusters, of_cells = entries["cluster"][theirs[missing]], cells[missing]
             for cell in np.unique(of_cells).tolist():
                 lost = clusters[of_cells == cell]
-                _gather(self._missing[cell], ClusterSums.of(np.ones(len(lost)), lost))
+                self._missing.add(cell, ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
         self, entries: Entries, clipped: Clipped, places: tuple[IntArray, IntArray], cells: IntArray
@@ -169,10 +167,10 @@ class PairedGroups:
             if not len(rows):
                 continue
             own = None if keys is None else keys[rows]
-            self._pairs[cell] += PairedSums.of(differences[rows], own)
+            self._pairs.add(cell, PairedSums.of(differences[rows], own))
             if self._options.cluster is not None:
                 sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
-                _gather(self._clusters[cell], sums)
+                self._clusters.add(cell, sums)
 
     @property
     def neighbours(self) -> float | None:
@@ -207,15 +205,13 @@ class PairedGroups:
         clusters, lost_together = None, 1.0
         if options.cluster is not None:
             clusters, missing = (
-                ClusterSums.merge(
-                    [_NO_CLUSTERS, *chain.from_iterable(sums[cell] for cell in cells)]
-                )
+                ClusterSums.merge([_NO_CLUSTERS, *sums.parts(cells)])
                 for sums in (self._clusters, self._missing)
             )
             if len(missing):
                 lost_together = float(missing.totals @ missing.totals / missing.totals.sum())
         result = paired_result(
-            PairedSums.merge([self._no_pairs, *(self._pairs[cell] for cell in cells)]),
+            PairedSums.merge([self._no_pairs, *self._pairs.parts(cells)]),
             clusters,
             resamples=resamples,
             **how,
@@ -272,13 +268,6 @@ def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         keys = (keys ^ column.astype(np.uint64)) * GOLDEN
         keys ^= keys >> np.uint64(29)
     return keys
-
-
-def _gather(waiting: list[ClusterSums], sums: ClusterSums) -> None:
-    """Add sums of clusters to those before, which are merged now and then."""
-    waiting.append(sums)
-    if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
-        waiting[:] = [ClusterSums.merge(waiting)]
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

@@ -3,11 +3,9 @@
 Only score columns and those of groups are read, part by part. No texts are.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +16,14 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
 from bertscore_beam.dump.languages import language_of
 from bertscore_beam.records.finished import FinishedRun, PartRows, RowPlace, read_columns
-from bertscore_beam.records.groups import (
-    add_merging,
-    check_columns,
-    grouped_rows,
-    score_columns,
-    with_language,
-)
+from bertscore_beam.records.groups import check_columns, grouped_rows, score_columns, with_language
 from bertscore_core.stats.score_statistics import MEASURES, ScoreStatistics, statistics_by_group
+from bertscore_core.sums import SumsByName
 from bertscore_core.tokens import IntArray
 
 F1 = MEASURES.index("f1")
 _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 
-_Name = TypeVar("_Name")
-_Sums = defaultdict[_Name, list[ScoreStatistics]]
-"""Statistics by name, which are merged several at a time."""
 _Scored = list[tuple[float, RowPlace]]
 """Rows, each after the number by which it was chosen."""
 
@@ -61,11 +51,11 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     check_columns(run, by)
     language = run.notes.fields.language
     cell_columns = [*by, *([] if language is None else [language])]
-    groups: _Sums[Group] = defaultdict(list)
-    languages: _Sums[str] = defaultdict(list)
-    language_groups: _Sums[Group] = defaultdict(list)
+    groups = SumsByName[Group, ScoreStatistics]()
+    languages = SumsByName[str, ScoreStatistics]()
+    language_groups = SumsByName[Group, ScoreStatistics]()
     is_crossed = bool(by) and language is not None and language not in by
-    lengths: _Sums[int] = defaultdict(list)
+    lengths = SumsByName[int, ScoreStatistics]()
     extreme: dict[int, _Scored] = {1: [], -1: []}  # the lowest F1, and the lowest -F1
     for part in read_columns(run, [*score_columns(run.metrics), *_LENGTHS, *cell_columns]):
         table = part.table
@@ -75,12 +65,11 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         rows = grouped_rows(table, cells, part.record.is_reused, language, run.metrics)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
-            add_merging(groups[cell[: len(by)]], statistics)
+            groups.add(cell[: len(by)], statistics)
             if language is not None:
-                add_merging(languages[language_of(cell[-1])], statistics)
+                languages.add(language_of(cell[-1]), statistics)
             if is_crossed:
-                name = with_language((cell[-1], *cell[:-1]))
-                add_merging(language_groups[name], statistics)
+                language_groups.add(with_language((cell[-1], *cell[:-1])), statistics)
         if len(language_groups) > MOST_GROUPS:
             is_crossed = False
             language_groups.clear()
@@ -90,16 +79,16 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         by_length = replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
         for length, statistics in enumerate(statistics_by_group(by_length)[1:]):
             if statistics.rows:
-                add_merging(lengths[length], statistics)
+                lengths.add(length, statistics)
         for sign, known in extreme.items():
             extreme[sign] = lowest_rows(known, part, sign * rows.scores[:, F1], extremes)
-    of_groups = _merged(groups)
+    of_groups = groups.merged()
     return Findings(
         total=ScoreStatistics.merge(list(of_groups.values())),
         groups=of_groups if by else {},
-        languages=_merged(languages),
-        language_groups=_merged(language_groups),
-        lengths=_merged(lengths),
+        languages=languages.merged(),
+        language_groups=language_groups.merged(),
+        lengths=lengths.merged(),
         worst=[place for _, place in extreme[1]],
         best=[place for _, place in extreme[-1]],
     )
@@ -123,10 +112,6 @@ def lowest_rows(
         for row in rows.tolist()
     ]
     return sorted([*so_far, *more], key=itemgetter(0))[:count]
-
-
-def _merged(sums: _Sums[_Name]) -> dict[_Name, ScoreStatistics]:
-    return {name: ScoreStatistics.merge(statistics) for name, statistics in sums.items()}
 
 
 def _lengths_of(table: pa.Table) -> IntArray:

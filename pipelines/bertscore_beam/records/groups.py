@@ -50,6 +50,7 @@ from bertscore_core.stats.score_statistics import (
     ScoreStatistics,
     statistics_by_group,
 )
+from bertscore_core.sums import SumsByName
 from bertscore_core.tokens import BoolArray, IntArray
 
 _SCORE_COLUMNS = (
@@ -173,33 +174,24 @@ def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
     return dict(zip(rows.tolist(), column.drop_null().to_pylist(), strict=True))
 
 
-_MERGED_AT_ONCE = 16
-
-
-def add_merging(merging: list[ScoreStatistics], more: ScoreStatistics) -> None:
-    """Add to a list whose sum is meant, and shorten it when it is long."""
-    merging.append(more)
-    if len(merging) >= _MERGED_AT_ONCE:
-        merging[:] = [ScoreStatistics.merge(merging)]
-
-
 def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
     """Return the statistics of all parts together: the same in any order, in any pieces.
 
     Too many groups are dropped as soon as they are seen, so that memory is bounded.
     """
-    total: list[ScoreStatistics] = []
-    groups: dict[Group, list[ScoreStatistics]] = {}
+    total, groups = SumsByName[Group, ScoreStatistics](), SumsByName[Group, ScoreStatistics]()
     are_few = True
     for part in parts:
-        add_merging(total, part.total)
+        total.add(WHOLE, part.total)
         for group, statistics in (part.groups or {}).items():
-            add_merging(groups.setdefault(group, []), statistics)
+            groups.add(group, statistics)
         are_few = are_few and part.groups is not None and len(groups) <= MOST_GROUPS
         if not are_few:
             groups.clear()
-    merged = {group: ScoreStatistics.merge(merging) for group, merging in groups.items()}
-    return PartStatistics(total=ScoreStatistics.merge(total), groups=merged if are_few else None)
+    return PartStatistics(
+        total=ScoreStatistics.merge(total.parts([WHOLE])),
+        groups=groups.merged() if are_few else None,
+    )
 
 
 def statistics_of_parts(
