@@ -167,11 +167,9 @@ def _checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
     return np.fromiter(sums, dtype=np.uint32, count=len(entries))
 
 
-def are_sound(
-    keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.void], index: Index
-) -> npt.NDArray[np.bool_]:
+def are_sound(keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     """Tell which rows are as they were written; all, if they were written without a checksum."""
-    if index.format == 1:
+    if _CHECKSUM not in (rows.dtype.names or ()):
         return np.ones(len(rows), dtype=np.bool_)
     entries = np.empty(len(rows), dtype=_ENTRY)
     entries["high"] = keys
@@ -354,7 +352,7 @@ HELD_BYTES = 8 * 2**30
 _FREE_SHARE = 0.1
 """Least share of the local disk that stays free."""
 
-_Pair: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]
+IndexPair: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]
 
 
 class IndexReader:
@@ -365,39 +363,40 @@ class IndexReader:
         self._folder = folder
         self._is_remote = is_remote(folder.root)
         self._lock = threading.Lock()
-        self._fetched: dict[IndexFile, Future[_Pair]] = {}  # or on their way, or found damaged
+        self._opened: dict[IndexFile, Future[IndexPair | str]] = {}  # or on their way
 
-    def open(self, file: IndexFile) -> _Pair | None:
-        """Return the keys and the rows of a pair of files; None if there is no room for it."""
-        if not self._is_remote:
-            return self._mapped(file)
+    def open(self, file: IndexFile) -> IndexPair | str | None:
+        """Return a pair of files, or what is wrong with it; None if there is no room for it."""
         with self._lock:
-            is_first = file not in self._fetched
+            is_first = file not in self._opened
             if is_first and not self._has_room(file):
                 return None
-            fetched = self._fetched.setdefault(file, Future())
+            opened = self._opened.setdefault(file, Future())
         if is_first:
+            is_kept = self._is_remote
             try:
-                fetched.set_result(self._mapped(file))
-            except BaseException as error:
-                if not isinstance(error, InputError):  # such as a disk that is full after all
-                    with self._lock:
-                        del self._fetched[file]
-                fetched.set_exception(error)
-        if isinstance(known := fetched.exception(), InputError):
-            raise InputError(*known.args)  # a new one: the traceback of each holds its callers
-        return fetched.result()
+                opened.set_result(self._mapped(file))
+            except Exception as error:
+                opened.set_result(f"{type(error).__name__}: {error}")
+                is_kept = is_kept and isinstance(error, InputError)  # others may pass
+            if not is_kept:
+                with self._lock:
+                    del self._opened[file]
+        return opened.result()
 
     def _has_room(self, file: IndexFile) -> bool:
+        if not self._is_remote:
+            return True
+
         def size(*files: IndexFile) -> int:
             return sum(one.rows for one in files) * (KEY.itemsize + self.index.row.itemsize)
 
-        coming = [one for one, fetched in self._fetched.items() if not fetched.done()]
+        coming = [one for one, opened in self._opened.items() if not opened.done()]
         disk = shutil.disk_usage(tempfile.gettempdir())
         room = disk.free - _FREE_SHARE * disk.total
-        return size(file, *self._fetched) <= HELD_BYTES and size(file, *coming) <= room
+        return size(file, *self._opened) <= HELD_BYTES and size(file, *coming) <= room
 
-    def _mapped(self, file: IndexFile) -> _Pair:
+    def _mapped(self, file: IndexFile) -> IndexPair:
         keys, rows = (_file_name(self.index.id, file.number, kind) for kind in _KINDS)
         return self._map(keys, KEY, file.rows), self._map(rows, self.index.row, file.rows)
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from bertscore_beam.dump.digests import Digests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.index import IndexFile, IndexReader, are_sound, read_index
+from bertscore_beam.records.index import IndexFile, IndexPair, IndexReader, are_sound, read_index
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
@@ -41,10 +40,7 @@ from bertscore_core.stats.score_statistics import NOT_COUNTED
 logger = logging.getLogger(__name__)
 
 _READERS = 8
-"""Files that are searched at the same time, for the sake of object stores."""
-
-_Hits: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]
-"""Rows that are in a file of the index, and their entries there."""
+"""Files that are fetched at the same time from an object store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -196,74 +192,71 @@ class EarlierRun:
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
     def _find_in_index(self, wanted: "_WantedRows") -> list[str]:
-        """Look into the files of the index; return what is wrong with them and their entries.
+        """Look into the files of the index, one after the other; the first that has a row counts.
 
-        Several are searched at the same time, but what is found is taken in their order.
+        Return what is wrong with each file or entry that is damaged.
         """
         with self._lock:  # opened once for all threads
             reader = self._index
         if reader is None:
             return []
-        missing = wanted.missing()
-        by_digest = missing[np.argsort(wanted.digests[missing, 0], kind="stable")]
-        search = partial(self._search, reader, wanted, by_digest)
-        files = reader.index.files
+        now = wanted.signed.signatures
+        codes = {file: equal_settings(file.signatures, now) for file in reader.index.files}
+        files = [file for file in codes if (codes[file] != NO_SETTING).any()]
+        rows = wanted.missing()
+        rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
         problems: list[str] = []
-        for file, found in zip(files, in_parallel(search, files, _READERS, waiting=0), strict=True):
-            hits, of_file = found
-            problems += of_file
-            for rows, entries in hits:
-                is_first = ~wanted.result.found[rows]
-                wanted.put(rows[is_first], entries[is_first], file.reasons)
-        return problems
-
-    def _search(
-        self,
-        reader: IndexReader,
-        wanted: "_WantedRows",
-        by_digest: npt.NDArray[np.int64],
-        file: IndexFile,
-    ) -> tuple[list[_Hits], list[str]]:
-        """Search a file for the rows that those before it do not have, as far as that is known.
-
-        Return what it has of them, and what is wrong with it and its entries.
-        """
-        codes = equal_settings(file.signatures, wanted.signed.signatures)
-        rows = by_digest[~wanted.result.found[by_digest]]
-        if not len(rows) or (codes == NO_SETTING).all():
-            return [], []
-        try:
-            held = reader.open(file)
-        except Exception as error:  # the others are searched all the same
-            return [], [f"{type(error).__name__}: {error}"]
-        if held is None:
-            _say_left_out(self._folder.shown)
-            return [], []
-        keys, all_entries = held
-        hits: list[_Hits] = []
-        damaged = 0
-        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
-        # More than once only where digests share their high half, or for several settings.
-        while True:
-            is_hit = places < len(keys)
-            is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
-            rows, places = rows[is_hit], places[is_hit]
+        for file, held in zip(
+            files, in_parallel(reader.open, files, _READERS, waiting=0), strict=True
+        ):
+            if held is None:
+                _say_left_out(self._folder.shown)
+            elif isinstance(held, str):
+                problems.append(held)
+            else:
+                damaged = _take_from_file(wanted, rows, file, held, codes[file])
+                problems += ["an entry of its index has a wrong checksum"] * damaged
+                rows = rows[~wanted.result.found[rows]]
             if not len(rows):
-                return hits, ["an entry of its index has a wrong checksum"] * damaged
-            entries = np.asarray(all_entries[places])
-            equal = (entries["low"] == wanted.digests[rows, 1]) & (
-                codes[entries["setting"]] == wanted.signed.codes[rows]
-            )
-            sound = are_sound(keys[places[equal]], entries[equal], reader.index)
-            damaged += int(np.count_nonzero(~sound))
-            equal[equal] = sound
-            hits.append((rows[equal], entries[equal]))
-            rows, places = rows[~equal], places[~equal] + 1
+                break
+        return problems
 
     @cached_property
     def _index(self) -> IndexReader | None:
         index = read_index(self._folder)
         return None if index is None else IndexReader(self._folder, index)
+
+
+def _take_from_file(
+    wanted: _WantedRows,
+    rows: npt.NDArray[np.int64],
+    file: IndexFile,
+    held: IndexPair,
+    codes: npt.NDArray[np.uint16],
+) -> int:
+    """Search a file for rows in the order of their digests, and take the scores it has.
+
+    Return how many entries are damaged. `codes` are those of `equal_settings`.
+    """
+    keys, all_entries = held
+    damaged = 0
+    places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+    # More than once only where digests share their high half, or for several settings.
+    while True:
+        is_hit = places < len(keys)
+        is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
+        rows, places = rows[is_hit], places[is_hit]
+        if not len(rows):
+            return damaged
+        entries = np.asarray(all_entries[places])
+        equal = (entries["low"] == wanted.digests[rows, 1]) & (
+            codes[entries["setting"]] == wanted.signed.codes[rows]
+        )
+        sound = are_sound(keys[places[equal]], entries[equal])
+        damaged += int(np.count_nonzero(~sound))
+        equal[equal] = sound
+        wanted.put(rows[equal], entries[equal], file.reasons)
+        rows, places = rows[~equal], places[~equal] + 1
 
 
 @lru_cache(maxsize=4)  # once a process, not for every split

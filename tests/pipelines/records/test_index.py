@@ -381,19 +381,6 @@ def test_damaged_file_of_an_object_store_is_fetched_once(tmp_path, monkeypatch, 
     assert look_up(earlier, piece.digests).found.all() == (damage is None)
 
 
-def test_each_look_into_a_damaged_file_has_an_error_of_its_own(tmp_path, monkeypatch):
-    """The traceback of an error holds its callers, and with them what they look for."""
-    folder, _ = indexed(tmp_path, made_up(30))
-    next((tmp_path / "out").rglob("*.keys")).write_bytes(b"")
-    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
-    reader, raised = index_module.IndexReader(folder, read_index(folder)), []
-    for _ in range(2):
-        with pytest.raises(InputError, match="is damaged") as error:
-            reader.open(*reader.index.files)
-        raised.append(error.value)
-    assert raised[0] is not raised[1]
-
-
 @pytest.mark.parametrize("suffix", [".keys", ".rows"])
 def test_of_equal_rows_those_of_the_first_part_count_and_a_damaged_file_costs_no_other(
     tmp_path, monkeypatch, suffix
