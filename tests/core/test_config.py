@@ -1,6 +1,7 @@
 """Everything that cannot work is said before the encoder is loaded."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from bertscore_core import (
     parse_baseline,
     settle,
 )
+from bertscore_core.config import share_model
 from tests.core.conftest import write_table
 from tests.support.tiny_models import FAMILIES, MAX_LENGTH, MODERN
 
@@ -122,6 +124,31 @@ def test_folder_needs_a_layer_and_a_baseline_whatever_its_name(tiny_folder, tmp_
     assert settle(ScorerConfig(model=folder, num_layers=1)).num_layers == 1
     with pytest.raises(BaselineNotFoundError, match=f"no baseline is published for {name}"):
         settle(ScorerConfig(model=folder, num_layers=1, rescale=True, language="en"))
+
+
+def test_what_is_left_open_is_decided_once(tiny_folder):
+    asked = ScorerConfig(
+        model=str(tiny_folder("bert")),
+        all_layers=True,
+        dtype="auto",
+        device="cpu",
+        long_text="error",
+    )
+    settled = settle(asked)
+    decided = {"dtype": "float32", "num_layers": settled.files.depth, "backend": "openvino"}
+    assert settled.config == replace(asked, **decided)
+    assert settle(settled.config).config == settled.config
+    for same in (asked, settled.config, replace(asked, language="de")):
+        shared = share_model(settled, same)
+        assert shared.config == replace(settled.config, language=same.language)
+    for other in (
+        {"num_layers": 1},
+        {"backend": "torch"},
+        {"dtype": "bfloat16"},
+        {"empty": "zero"},
+    ):
+        with pytest.raises(ConfigError, match="differs in more than language and baseline"):
+            share_model(settled, replace(asked, **other))
 
 
 @pytest.mark.model
