@@ -238,7 +238,11 @@ class Search:
             self._fail(entry, entry.error)
         elif entry.kind == listing.DIRECTORY:
             self.look_below(entry)
-        elif protocols(self.fs) & FLAT and not entry.info.get("size") and self._is_folder(entry):
+        elif (
+            protocols(self.fs) & FLAT
+            and not entry.info.get("size")
+            and listing.is_folder(self.fs, entry.path)
+        ):
             message = (
                 "it is an empty object, and a folder has its name, too: got 0 bytes; expected "
                 f"a file. Give the folder: {mask_credentials(with_scheme(self.fs, entry.path))}/"
@@ -246,9 +250,6 @@ class Search:
             self._note(entry, Trouble.NO_FILE, message)
         else:
             self._keep(entry)
-
-    def _is_folder(self, entry: listing.Entry) -> bool:
-        return any(one.path != entry.path for one in listing.list_folder(self.fs, entry))
 
     def look_below(self, start: listing.Entry) -> None:
         """Find what matches below a folder; each folder is read once.

@@ -17,7 +17,6 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
-from bertscore_beam.files.read import GCS, S3
 
 
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
@@ -183,12 +182,12 @@ _Page: TypeAlias = tuple[list[dict[str, Any]], list[str], str]
 
 
 def _is_in_bucket(fs: AbstractFileSystem, path: str) -> bool:
-    return bool(path and paths.protocols(fs) & (S3 | GCS))
+    return bool(path and paths.protocols(fs) & paths.FLAT)
 
 
 def _by_page(fs: AbstractFileSystem, folder: str, delimiter: str) -> Iterator[Entry]:
     """Yield all objects below a folder; with the delimiter "/" those in it, and its folders."""
-    page = _s3_page if paths.protocols(fs) & S3 else _gcs_page
+    page = _s3_page if paths.protocols(fs) & paths.S3 else _gcs_page
     bucket, key, _ = fs.split_path(folder)
     prefix, token = f"{key.rstrip('/')}/" if key else "", ""
     while True:

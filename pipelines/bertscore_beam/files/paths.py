@@ -32,7 +32,8 @@ PUT_IS_WHOLE = frozenset(
     {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2"}
 )
 # Stores that list everything below a prefix in one request; their errors reach us through fsspec.
-FLAT = frozenset({"s3", "s3a", "gs", "gcs"})
+S3, GCS = frozenset({"s3", "s3a"}), frozenset({"gs", "gcs"})
+FLAT = S3 | GCS
 
 
 def resolve(path: str) -> tuple[AbstractFileSystem, str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.paths import IO_THREADS, protocols, resolve, with_scheme
+from bertscore_beam.files.paths import FLAT, GCS, IO_THREADS, S3, protocols, resolve, with_scheme
 
 # Do something with many items at a time, in order, without holding them all.
 
@@ -57,7 +57,6 @@ def in_parallel(
 
 # Read ranges of a remote file with few requests: what was fetched once is not fetched again.
 
-S3, GCS = frozenset({"s3", "s3a"}), frozenset({"gs", "gcs"})
 KEPT_BYTES = 64 * 1024 * 1024
 """Most bytes of a file that are kept in memory, or fetched before they are asked for."""
 
@@ -161,7 +160,7 @@ def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:
 
 def reads_one_version(path: str) -> bool:
     """Tell whether reads of a file that was opened with its version fail once it has changed."""
-    return bool(protocols(resolve(path)[0]) & (S3 | GCS))
+    return bool(protocols(resolve(path)[0]) & FLAT)
 
 
 def is_other_version(error: OSError, path: str) -> bool:
@@ -206,7 +205,7 @@ def open_source(
             raise IsADirectoryError(errno.EISDIR, message, inner)
         return pa.OSFile(inner, "rb")
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
-    if size is None or not version or not protocols(fs) & (S3 | GCS):
+    if size is None or not version or not protocols(fs) & FLAT:
         file = fs.open(inner, "rb", cache_type="none")
         # Some web servers do not tell the size, and send a file from its beginning only.
         read = partial(_read_file, file)

@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from bertscore_beam.files import paths
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_temporary
-from bertscore_beam.files.read import S3, exists, in_parallel
+from bertscore_beam.files.read import exists, in_parallel
 
 _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
@@ -179,7 +179,7 @@ def delete_many(files: Sequence[str]) -> None:
         OSError: A file could not be deleted.
     """
     systems = (paths.resolve(path)[0] for path in files)
-    can_many = len(files) > 1 and all(paths.protocols(fs) & S3 for fs in systems)
+    can_many = len(files) > 1 and all(paths.protocols(fs) & paths.S3 for fs in systems)
     while can_many and files and _delete_at_once(files[:_AT_ONCE]):
         files = files[_AT_ONCE:]
     deque(in_parallel(delete, files), maxlen=0)
