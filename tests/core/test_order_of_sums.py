@@ -15,7 +15,6 @@ SAY = f"; print(os.environ.get({MKL_VARIABLE!r}))"
 
 IN_FORCE = """
 import ctypes, pathlib, torch
-from bertscore_core import BertScorer
 torch.ones(64, 64) @ torch.ones(64, 64)
 mkl = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 ask = getattr(mkl, "mkl_serv_cbwr_get", None)
@@ -36,22 +35,24 @@ def said(code: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("use", "stated", "expected"),
     [
-        ("from bertscore_core import score", {}, MKL_VALUE),
         ("from bertscore_core import BertScorer", {MKL_VARIABLE: "COMPATIBLE"}, "COMPATIBLE"),
         ("import bertscore_core; bertscore_core.published_baselines()", {}, "None"),
     ],
 )
-def test_the_library_sets_it_once_torch_is_used_and_keeps_a_value_of_the_user(
+def test_the_library_sets_nothing_without_torch_and_keeps_a_value_of_the_user(
     use, stated, expected
 ):
     assert said(f"import os; {use}{SAY}", **stated) == expected
 
 
 @pytest.mark.parametrize("first", ["bertscore_core.scorer_config", "torch"])
-def test_it_is_in_force_although_torch_was_imported_before(first):
+def test_it_is_set_and_in_force_although_torch_was_imported_before(first):
     if first == "torch" and torch.__version__.startswith("2.8."):
         pytest.skip("torch 2.8 looks when it is imported")
-    answer = said(f"import {first}{IN_FORCE}")
+    value, answer = said(
+        f"import os, {first}; from bertscore_core import score{SAY}{IN_FORCE}"
+    ).split()
+    assert value == MKL_VALUE
     if answer == "unknown":
         pytest.skip("this torch multiplies without MKL, or does not tell")
     assert answer == "True"
