@@ -9,7 +9,7 @@ from typing import Any
 from bertscore_beam.compare import results
 from bertscore_beam.compare.settings import FieldDifference
 from bertscore_beam.dump.census import WHOLE, Group
-from bertscore_beam.records.groups import group_name
+from bertscore_beam.records.groups import group_name, value_name
 from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import caveat_cells
 from bertscore_core.stats.paired import POWER
@@ -142,7 +142,7 @@ def failures_of(compared: results.Compared) -> tuple[str, ...]:
 
 def _subject(comparison: results.Comparison, group: Group) -> str:
     if group != WHOLE:
-        return f"the group {', '.join(map(str, group))}"
+        return f"the group {group_name(group)}"
     return "the run" if comparison.system is None else f"{comparison.system} {comparison.run}"
 
 
@@ -256,7 +256,7 @@ def _named_cells(
     groups = zip(comparison.by, row.group, strict=True) if comparison.by else ()
     values = dict(chain(groups, zip(comparison.key, row.key, strict=True)))
     for name, value in values.items():
-        yield name, "null" if value is None else value
+        yield name, value_name(value)
 
 
 def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str, str]]:
@@ -341,15 +341,13 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
 
 
 def _named(group: Group, by: Sequence[str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in zip(by, group, strict=True))
+    return ", ".join(f"{name} {value_name(value)}" for name, value in zip(by, group, strict=True))
 
 
 def _group_cells(group: Group, by: Sequence[str], num_languages: int) -> list[tuple[str, str]]:
     whole = "all" if num_languages < 2 else f"all {num_languages} languages"
     values = group if group != WHOLE else (whole, *[_NONE] * (len(by) - 1))
-    return [
-        (name, "null" if value is None else value) for name, value in zip(by, values, strict=True)
-    ]
+    return list(zip(by, map(value_name, values), strict=True))
 
 
 def _fields(differences: Sequence[FieldDifference]) -> str:

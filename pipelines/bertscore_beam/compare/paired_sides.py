@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain, combinations
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +95,7 @@ class PairedGroups:
         self._pairs = SumsByName[int, PairedSums]()
         self._clusters = SumsByName[int, ClusterSums]()
         self._missing = SumsByName[int, ClusterSums]()
-        self._unknown = [UnknownTokens()] * cells
+        self._unknown = SumsByName[int, UnknownTokens]()
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
         self._in_order = _RowsInOrder()
 
@@ -137,10 +136,6 @@ class PairedGroups:
         for row, side in enumerate((now, before)):
             self._totals[row] += np.bincount(cells, side.scores, self._totals.shape[1])
         self._count("clipped", cells[now.is_clipped | before.is_clipped])
-        for read in (mine, theirs):
-            counted = read["text_tokens"], read["unknown_tokens"]
-            more = UnknownTokens.by_group(*counted, cells, len(self._unknown))
-            self._unknown = list(map(add, self._unknown, more))
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", cells[others & (theirs["reference"] != 0)])
         raw = now.raw - before.raw
@@ -151,7 +146,7 @@ class PairedGroups:
         np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
         most = self._options.moved_rows
         for sign, known in self._moved.items():
-            furthest = np.argsort(-sign * moves, kind="stable")[:most]
+            furthest = _least(-sign * moves, mine, most)
             furthest = furthest[sign * moves[furthest] > 0]
             candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
             self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
@@ -168,6 +163,9 @@ class PairedGroups:
                 continue
             own = None if keys is None else keys[rows]
             self._pairs.add(cell, PairedSums.of(differences[rows], own))
+            for read in (mine[rows], theirs[rows]):
+                counted = read["text_tokens"], read["unknown_tokens"]
+                self._unknown.add(cell, UnknownTokens.of(*counted))
             if self._options.cluster is not None:
                 sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
                 self._clusters.add(cell, sums)
@@ -216,7 +214,7 @@ class PairedGroups:
             resamples=resamples,
             **how,
         )
-        unknown = UnknownTokens.merge(self._unknown[cell] for cell in cells)
+        unknown = UnknownTokens.merge(self._unknown.parts(cells))
         corpus, ways = self._compared_corpora(cells, resample=resamples > 0, **how)
         return results.GroupComparison(
             group=name,
@@ -268,6 +266,13 @@ def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         keys = (keys ^ column.astype(np.uint64)) * GOLDEN
         keys ^= keys >> np.uint64(29)
     return keys
+
+
+def _least(values: Doubles, rows: Entries, most: int) -> IntArray:
+    """Return the positions of the rows with the least values; of equal ones the first rows."""
+    limit = np.partition(values, most - 1)[most - 1] if 0 < most < len(values) else math.inf
+    near = np.flatnonzero(values <= limit)
+    return near[np.lexsort((rows["row"][near], rows["file"][near], values[near]))[:most]]
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

@@ -159,7 +159,7 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
     against = data.against
     if against is None:
         return "", "", ""
-    if data.failures:
+    if any(one.failures for one in data.changes):
         return "bad", "Worse", "the gate is not passed"
     if against.drop is not None:
         return "good", "Passed", f"no drop of more than {against.drop:g} is shown"

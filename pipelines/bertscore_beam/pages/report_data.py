@@ -140,11 +140,6 @@ class ReportData:
         return next(iter(self.changes), None)
 
     @property
-    def failures(self) -> tuple[tuple[str, Group, str], ...]:
-        """Why the gate is not passed: measure, group and words."""
-        return tuple((one.measure, *failure) for one in self.changes for failure in one.failures)
-
-    @property
     def scored_languages(self) -> tuple[GroupRow, ...]:
         """The languages that have scores, if there are several: a mean over them says little."""
         scored = tuple(row for row in self.languages if row.values["scored"])

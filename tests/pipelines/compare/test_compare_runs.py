@@ -230,11 +230,15 @@ def test_nulls_are_a_group_of_their_own_and_clusters_by_themselves(tmp_path):
     f1 = np.linspace(0.1, 0.6, 6)
     before = made_run(tmp_path / "before", {"a": scored(f1, **rows)}, part_rows=2)
     now = made_run(tmp_path / "now", {"a": scored(f1 + 0.25, **rows)}, part_rows=3)
-    found = sole(now, before, by=("system", "year"), cluster="document")
+    result = compared(now, before, by=("system", "year"), cluster="document", fail_if_drop=0)
+    (found,) = result.comparisons
     assert [(one.group, one.counts.pairs) for one in found.groups] == [
         (("a", "1"), 1), (("a", "2"), 1), (("b", "1"), 2), ((None, "1"), 2),
     ]  # fmt: skip
     assert found.whole.result.clusters == 4
+    said = [str(table.rows) for table in tables_of(result)]
+    assert any("the group (null) / 1: got 2 clusters" in words for words in said)
+    assert any("('(null)', '1', '2', " in words for words in said)
 
 
 def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
