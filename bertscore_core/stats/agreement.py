@@ -420,10 +420,6 @@ def _accuracy(means: Doubles) -> Doubles:
 
 # Which system would be chosen: hybrids.
 
-_HYBRIDS = 10_000
-"""Hybrid systems made, as in the paper."""
-_CHOICES = 100_000
-"""How often hybrids are chosen from, as in the paper."""
 _RIVALS = 100
 """Hybrids that are chosen from each time, as in the paper."""
 _LEAST_BATCH = 5
@@ -435,8 +431,8 @@ def hybrid_agreement(
     scores: npt.ArrayLike,
     items: Items,
     *,
-    hybrids: int = _HYBRIDS,
-    choices: int = _CHOICES,
+    hybrids: int,
+    choices: int,
     rivals: int = _RIVALS,
     seed: int = 0,
 ) -> dict[str, Doubles]:
@@ -450,8 +446,8 @@ def hybrid_agreement(
         people: As for `pearson`; so are the scores, and the errors that are raised.
         scores: Shape (S, N) or (N,).
         items: The input that each row answers. Shape (N,).
-        hybrids: How many to make; at least as many as rivals.
-        choices: How often to choose the best.
+        hybrids: How many to make, in the paper 10,000; at least as many as rivals.
+        choices: How often to choose the best, in the paper 100,000 times.
         rivals: How many hybrids, all different, to choose from each time.
         seed: Equal seeds and data give equal results.
 
