@@ -95,17 +95,15 @@ class Holder:
         """Whether the run has ended, and workers of it may still write for a moment."""
         return not self.run
 
-    def is_gone(self) -> bool:
-        """Whether the process has certainly ended; False if that cannot be known."""
+    def lives(self) -> bool | None:
+        """Whether the process lives; None if that cannot be known here."""
         here = _place(os.getpid())
         if not self.place or not here or _container(self.place) != _container(here):
-            return False
+            return None
         place = _place(self.process)
-        return place != self.place if place else not _exists(self.process)
-
-    def is_alive(self) -> bool:
-        """Whether the process is certainly alive; False if that cannot be known."""
-        return bool(self.place) and _place(self.process) == self.place
+        if place:
+            return place == self.place
+        return None if _exists(self.process) else False
 
 
 def describe(holder: Holder | None) -> str:
@@ -380,13 +378,14 @@ def _wait_until_stale(
 ) -> None:
     if holder is not None and holder.is_draining:
         return
-    if holder is not None and holder.is_gone():
+    lives = None if holder is None else holder.lives()
+    if lives is False:
         say(
             f"An earlier run ({describe(holder)}) was interrupted or has died. This one "
             "takes the output over."
         )
         return
-    if holder is None or not holder.is_alive():
+    if lives is None:
         passed = _watch(output, content, holder, say)
         if passed is None:
             return

@@ -120,13 +120,11 @@ def test_lock_of_a_killed_process_is_taken_over_at_once(other, quick):
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to tell processes apart")
 def test_process_number_used_again_is_another_process():
     holder = Holder.here()
-    assert holder.is_alive()
-    assert not holder.is_gone()
+    assert holder.lives()
     earlier = replace(holder, place=holder.place + "0")
-    assert earlier.is_gone()
-    assert not earlier.is_alive()
+    assert earlier.lives() is False
     elsewhere = replace(holder, place="other-boot/pid:[1]/1")
-    assert not elsewhere.is_gone()
+    assert elsewhere.lives() is None
 
 
 OLD = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "beats": %d}'
