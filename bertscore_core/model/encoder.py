@@ -200,7 +200,6 @@ def _load_compiled(
     lengths = (files.positions, longest, _CHECKED_LENGTH)
     how = openvino_runtime.CompileOptions(
         dtype=config.dtype,
-        threads=torch.get_num_threads(),
         layers=files.depth + 1 if config.all_layers else 1,
         width=int(architecture.hidden_size),
         longest=min(length for length in lengths if length),

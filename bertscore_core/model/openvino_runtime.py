@@ -123,13 +123,11 @@ class CompileOptions:
 
     Attributes:
         dtype: Format of matrix products, one of `OPENVINO_DTYPES`; the rest stays in float32.
-        threads: Threads that compute.
         layers: Hidden states that the encoder returns: 1, or L + 1 for all; of length `width`.
         longest: Tokens of the longest text that it is compared with torch on.
     """
 
     dtype: str
-    threads: int
     layers: int
     width: int
     longest: int
@@ -215,15 +213,16 @@ def _convert(model: nn.Module, longest: int) -> Any:
 
 
 def _compiled(model: Any, options: CompileOptions) -> CompiledEncoder:
+    threads = torch.get_num_threads()
     # All layers of a batch take much memory, so one batch at a time.
-    streams = 1 if options.layers > 1 else min(options.threads, _MOST_STREAMS)
-    how = settings(options.dtype, options.threads, streams)
+    streams = 1 if options.layers > 1 else min(threads, _MOST_STREAMS)
+    how = settings(options.dtype, threads, streams)
     compiled = _import_openvino().Core().compile_model(model, "CPU", how)
     return CompiledEncoder(compiled, streams, options.layers, options.width)
 
 
 def settings(dtype: str, threads: int, streams: int) -> dict[str, object]:
-    """Return what a model is compiled with; see `CompileOptions`."""
+    """Return what a model is compiled with; its streams share the threads."""
     return {
         "INFERENCE_PRECISION_HINT": OPENVINO_DTYPES[dtype],
         "INFERENCE_NUM_THREADS": threads,

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,7 @@ from tests.golden import texts
 
 pytestmark = pytest.mark.model
 
-SHAPE = CompileOptions(dtype="float32", threads=1, layers=1, width=4, longest=30)
+SHAPE = CompileOptions(dtype="float32", layers=1, width=4, longest=30)
 
 
 class Table(nn.Module):
@@ -36,9 +35,8 @@ class Table(nn.Module):
 
 def test_batches_side_by_side_are_those_computed_alone():
     """More are started than it was asked to compute at once, and waited for in another order."""
-    encoder = compile_encoder(
-        LastLayer(Table(torch.tanh)), replace(SHAPE, threads=2), vocabulary=20, key=None
-    )
+    torch.set_num_threads(2)
+    encoder = compile_encoder(LastLayer(Table(torch.tanh)), SHAPE, vocabulary=20, key=None)
     assert encoder.in_flight == 3
     batches = [torch.randint(0, 20, (1 + number % 3, 2 + number)) for number in range(7)]
     alone = [encoder(ids, torch.ones_like(ids)) for ids in batches]
