@@ -37,6 +37,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.files.checked import typed
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import check_is_regular, in_parallel, read_bytes, read_each
@@ -70,8 +71,8 @@ ROW = np.dtype([*((name, _ENTRY[name]) for name in _OF_ROW), (_CHECKSUM, "<u4")]
 """An entry of a file of rows. The checksum is that of the row with its key."""
 
 _FORMAT = 3
-_ROWS = {1: np.dtype([(name, ROW[name]) for name in _OF_ROW if name not in UNCOUNTED]), 2: ROW}
-_ROWS[_FORMAT] = ROW
+_FIRST_ROW = np.dtype([(name, ROW[name]) for name in _OF_ROW if name not in UNCOUNTED])
+_ROWS = {1: _FIRST_ROW, 2: ROW, _FORMAT: ROW}
 """The entries by the format of the index. Until format 2 its files are cut by the first bits of the
 digests, and the codes mean the same in all."""
 
@@ -95,8 +96,8 @@ class IndexFile:
 
     number: int
     rows: int
-    signatures: tuple[str, ...]
-    reasons: tuple[str, ...]
+    signatures: list[str]
+    reasons: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,7 @@ class Index:
     """
 
     id: str
-    files: tuple[IndexFile, ...]
+    files: list[IndexFile]
     format: int = _FORMAT
 
     @property
@@ -135,29 +136,15 @@ def _file_name(index: str, number: int, kind: str) -> str:
 def read_index(folder: OutputFolder) -> Index | None:
     """Read what the index of a run is; None without one that can be read."""
     content = folder.read_json(INDEX_FILE)
-    with suppress(KeyError, TypeError, ValueError, OverflowError):
-        if content["format"] in _ROWS:
-            files = content["files"] if content["format"] == _FORMAT else _files_until_2(content)
-            return Index(
-                format=content["format"],
-                id=str(content["id"]),
-                files=tuple(
-                    IndexFile(
-                        number=int(file["number"]),
-                        rows=int(file["rows"]),
-                        signatures=tuple(map(str, file["signatures"])),
-                        reasons=tuple(map(str, file["reasons"])),
-                    )
-                    for file in files
-                ),
-            )
+    with suppress(KeyError, TypeError, ValueError):
+        if content["format"] in (1, 2):
+            words = {name: content[name] for name in ("signatures", "reasons")}
+            numbered = enumerate(content["rows"])
+            files = [{"number": number, "rows": rows, **words} for number, rows in numbered if rows]
+            content = {**content, "files": files}
+        index = typed(Index, content)
+        return index if index.format in _ROWS else None
     return None
-
-
-def _files_until_2(content: dict[str, Any]) -> list[dict[str, Any]]:
-    words = {name: content[name] for name in ("signatures", "reasons")}
-    numbered = enumerate(content["rows"])
-    return [{"number": number, "rows": rows, **words} for number, rows in numbered if rows]
 
 
 def _checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
@@ -275,7 +262,7 @@ def write_index_file(folder: OutputFolder, chunk: PieceChunk) -> tuple[str, Inde
         contents = (entries["high"].tobytes(), rows.tobytes())
         folder.write_all(dict(zip(names, contents, strict=True)))
     return chunk.index, IndexFile(
-        number=chunk.number, rows=len(entries), signatures=tuple(signatures), reasons=tuple(reasons)
+        number=chunk.number, rows=len(entries), signatures=[*signatures], reasons=[*reasons]
     )
 
 
@@ -292,7 +279,7 @@ def declare_index(folder: OutputFolder, written: Iterable[tuple[str, IndexFile]]
     if not (written := list(written)):
         return
     files = sorted((file for _, file in written if file.rows), key=attrgetter("number"))
-    folder.write_json(INDEX_FILE, asdict(Index(id=written[0][0], files=tuple(files))))
+    folder.write_json(INDEX_FILE, asdict(Index(id=written[0][0], files=files)))
 
 
 def _entries(
@@ -363,15 +350,15 @@ class IndexReader:
         self._folder = folder
         self._is_remote = is_remote(folder.root)
         self._lock = threading.Lock()
-        self._opened: dict[IndexFile, Future[IndexPair | str]] = {}  # or on their way
+        self._opened: dict[int, Future[IndexPair | str]] = {}  # or on their way
 
     def open(self, file: IndexFile) -> IndexPair | str | None:
         """Return a pair of files, or what is wrong with it; None if there is no room for it."""
         with self._lock:
-            is_first = file not in self._opened
+            is_first = file.number not in self._opened
             if is_first and not self._has_room(file):
                 return None
-            opened = self._opened.setdefault(file, Future())
+            opened = self._opened.setdefault(file.number, Future())
         if is_first:
             is_kept = self._is_remote
             try:
@@ -381,20 +368,21 @@ class IndexReader:
                 is_kept = is_kept and isinstance(error, InputError)  # others may pass
             if not is_kept:
                 with self._lock:
-                    del self._opened[file]
+                    del self._opened[file.number]
         return opened.result()
 
     def _has_room(self, file: IndexFile) -> bool:
         if not self._is_remote:
             return True
 
-        def size(*files: IndexFile) -> int:
-            return sum(one.rows for one in files) * (KEY.itemsize + self.index.row.itemsize)
-
-        coming = [one for one, opened in self._opened.items() if not opened.done()]
+        width = KEY.itemsize + self.index.row.itemsize
+        sizes = {one.number: one.rows * width for one in self.index.files}
+        held = sum(sizes[number] for number in self._opened)
+        coming = sum(sizes[number] for number, opened in self._opened.items() if not opened.done())
         disk = shutil.disk_usage(tempfile.gettempdir())
         room = disk.free - _FREE_SHARE * disk.total
-        return size(file, *self._opened) <= HELD_BYTES and size(file, *coming) <= room
+        size = sizes[file.number]
+        return held + size <= HELD_BYTES and coming + size <= room
 
     def _mapped(self, file: IndexFile) -> IndexPair:
         keys, rows = (_file_name(self.index.id, file.number, kind) for kind in _KINDS)

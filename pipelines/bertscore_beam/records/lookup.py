@@ -201,20 +201,23 @@ class EarlierRun:
         if reader is None:
             return []
         now = wanted.signed.signatures
-        codes = {file: equal_settings(file.signatures, now) for file in reader.index.files}
-        files = [file for file in codes if (codes[file] != NO_SETTING).any()]
+        of_file = [equal_settings(tuple(file.signatures), now) for file in reader.index.files]
+        files = [
+            (file, codes)
+            for file, codes in zip(reader.index.files, of_file, strict=True)
+            if (codes != NO_SETTING).any()
+        ]
         rows = wanted.missing()
         rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
         problems: list[str] = []
-        for file, held in zip(
-            files, in_parallel(reader.open, files, _READERS, waiting=0), strict=True
-        ):
+        opened = in_parallel(reader.open, (file for file, _ in files), _READERS, waiting=0)
+        for (file, codes), held in zip(files, opened, strict=True):
             if held is None:
                 _say_left_out(self._folder.shown)
             elif isinstance(held, str):
                 problems.append(held)
             else:
-                damaged = _take_from_file(wanted, rows, file, held, codes[file])
+                damaged = _take_from_file(wanted, rows, file, held, codes)
                 problems += ["an entry of its index has a wrong checksum"] * damaged
                 rows = rows[~wanted.result.found[rows]]
             if not len(rows):
