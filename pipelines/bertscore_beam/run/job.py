@@ -228,7 +228,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     pipeline = runner.pipeline()
     stage.build(pipeline)
     _reach_service(runner)
-    job = RemoteJob(runner, folder) if runner.has_service else None
+    job = RemoteJob(runner, folder) if runner.is_remote else None
     if job is not None:
         lock = folder.lock if runner.detached else None
         prepare_workers(pipeline, lock=lock, threads=runner.threads_elsewhere)

@@ -177,9 +177,6 @@ _REFUSED = {
 }
 _KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
 """Runners that have Beam's own options only; a job server adds options to others."""
-_IN_THIS_PROCESS = {_FN_API, "switchingdirect", "direct", "prism"}
-"""Runners that this process starts and ends. One is left over only when this process is killed
-(SIGKILL): Prism, a process of its own, then goes on with the job."""
 _OF_THIS_MACHINE = {_FN_API, "switchingdirect", "direct"}
 """Runners whose workers are on this machine, without a job server."""
 _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
@@ -282,12 +279,7 @@ class Runner:
 
     @property
     def is_remote(self) -> bool:
-        """Whether another service runs the job, and continues after the end of this process."""
-        return self.name not in _IN_THIS_PROCESS
-
-    @property
-    def has_service(self) -> bool:
-        """Whether a job service runs the job; Prism is one that ends with this process."""
+        """Whether a job service runs the job. If this process is killed, the job goes on."""
         return self.name not in _OF_THIS_MACHINE
 
     @property
