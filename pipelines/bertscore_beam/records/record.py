@@ -50,7 +50,7 @@ _RECORD_SUFFIX = ".json"
 
 _RECORD_FORMAT = 4
 
-_SHARED = ("job_digest", "idf")
+_SHARED = ("job_digest", "idf", "input_name", "file_version")
 """Texts that are equal in most records of a folder."""
 
 

@@ -10,11 +10,9 @@
 """
 
 import gzip
-import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
 
 from bertscore_beam.dump.parquet import is_signed
 from bertscore_beam.dump.plan import Plan
@@ -45,7 +43,7 @@ from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 
 PACKS_FOLDER = "_manifest/records"
 PACK_RECORDS = 10_000
-"""Most records in a file, on average: about a megabyte, compressed."""
+"""Most records in a file: about a megabyte, compressed."""
 
 _PACK_FILE = re.compile(r"(\d{8})-\d{5}\.jsonl\.gz")
 
@@ -66,16 +64,6 @@ def _lines_of_pack(data: bytes) -> Sequence[bytes] | None:
         return None
 
 
-def num_packs(records: int) -> int:
-    """Return the number of packs for this many records."""
-    return max(1, math.ceil(records / PACK_RECORDS))
-
-
-def pack_of(part_name: str, packs: int) -> int:
-    """Return in which pack the record of a part belongs."""
-    return zlib.crc32(part_name.encode("utf-8", "surrogateescape")) % packs
-
-
 def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> None:
     """Write a pack. Equal lines in any order give equal bytes."""
     name = f"{PACKS_FOLDER}/{generation:08d}-{number:05d}.jsonl.gz"
@@ -89,8 +77,6 @@ _DELETED_AT_ONCE = 1000
 """Single records that are read, or deleted, at a time."""
 _PACKS_AT_ONCE = 4
 """Packs that are read at a time: about a megabyte each."""
-_LINES_TOGETHER = 64
-"""Records that are compressed together: more are hardly smaller, each."""
 
 _LOOKS = 3
 """How often records are read, at most, if files disappear while they are read."""
@@ -105,51 +91,11 @@ def delete_plans(folder: OutputFolder) -> None:
     folder.delete(PLAN_FILE, PENDING_FILE)
 
 
-class Records:
-    """The records of a folder as compressed lines: a bin of them at a time is unpacked.
-
-    In which bin one is depends on the name of its part alone, as it does for packs.
-    """
-
-    def __init__(self, num_bins: int = 1) -> None:
-        self.num_bins = num_bins
-        self._packed: list[list[bytes]] = [[] for _ in range(num_bins)]
-        self._waiting: list[list[bytes]] = [[] for _ in range(num_bins)]
-        self._number = 0
-
-    def add(self, record: PartRecord, line: bytes | None = None) -> None:
-        """Add the record of a part that has none yet, and the line that it is read from, if any."""
-        at = pack_of(record.part_name, self.num_bins)
-        waiting = self._waiting[at]
-        waiting.append(record.to_json() if line is None else line)
-        self._number += 1
-        if len(waiting) == _LINES_TOGETHER:
-            self._packed[at].append(zlib.compress(b"\n".join(waiting), 1))
-            waiting.clear()
-
-    def lines(self, number: int) -> list[bytes]:
-        """Return the lines of a bin."""
-        packed = (zlib.decompress(lines).split(b"\n") for lines in self._packed[number])
-        return [*chain.from_iterable(packed), *self._waiting[number]]
-
-    def bin(self, number: int) -> dict[str, PartRecord]:
-        """Return the records of a bin by part name."""
-        records = map(record_from_json, self.lines(number))
-        return {record.part_name: record for record in records if record is not None}
-
-    def __iter__(self) -> Iterator[PartRecord]:
-        for number in range(self.num_bins):
-            yield from self.bin(number).values()
-
-    def __len__(self) -> int:
-        return self._number
-
-
 class FoundRecords:
     """The records that one look over an output folder has found.
 
     Attributes:
-        records: Those that count; damaged ones are left out.
+        records: Those that count, by part name; damaged ones are left out.
         singles: The files of single records, by their path below the folder of records.
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
@@ -158,25 +104,36 @@ class FoundRecords:
         is_whole: Whether all files that were listed could be read.
     """
 
-    def __init__(self, folder: OutputFolder, num_bins: int) -> None:
+    def __init__(self, folder: OutputFolder) -> None:
         self._folder = folder
         self.singles = [*folder.files(PARTS_FOLDER)]
         self.packs = _list_packs(folder)
-        self.records = Records(num_bins)
         self.num_packed = 0
         self.num_damaged = 0
         self.num_of_other_versions = 0
         self.is_whole = True
-        # Hashes, which are small, of the names of single files. If two are equal by chance, a split
-        # is scored again.
-        self._known: set[int] = set()
-        # What counts is taken first. What is found in its place later is passed over.
-        self._take_singles()
+        # What counts comes first. What is found in its place later is passed over: of a single
+        # record that is damaged, what is packed does not count either.
+        found = self._singles()
         for at in sorted(self.packs, reverse=True):
-            self._take_packed(self.packs[at])
-        self._known.clear()
+            for record in self._packed(self.packs[at]):
+                found.setdefault(record_name(record.part_name), record)
+        self.records = {record.part_name: record for record in found.values() if record is not None}
 
-    def _take_packed(self, packs: Sequence[str]) -> None:
+    def _singles(self) -> dict[str, PartRecord | None]:
+        found: dict[str, PartRecord | None] = {}
+        contents = self._folder.read_each(f"{PARTS_FOLDER}/{name}" for name in self.singles)
+        for name, data in zip(self.singles, contents, strict=True):
+            if data is None:
+                self.is_whole = False
+                continue
+            record = record_from_json(data)
+            found[name] = record if record and record_name(record.part_name) == name else None
+            if found[name] is None:
+                self._pass_over(data)
+        return found
+
+    def _packed(self, packs: Sequence[str]) -> Iterator[PartRecord]:
         for data in read_each(map(self._folder.path, packs), _PACKS_AT_ONCE):
             self.is_whole = self.is_whole and data is not None
             lines = () if data is None else _lines_of_pack(data)
@@ -184,25 +141,9 @@ class FoundRecords:
             for line in lines or ():
                 if (record := record_from_json(line)) is None:
                     self._pass_over(line)
-                    continue
-                self.num_packed += 1
-                name = record_name(record.part_name)
-                if hash(name) not in self._known:
-                    self._known.add(hash(name))
-                    self.records.add(record, line)
-
-    def _take_singles(self) -> None:
-        contents = self._folder.read_each(f"{PARTS_FOLDER}/{name}" for name in self.singles)
-        for name, data in zip(self.singles, contents, strict=True):
-            if data is None:
-                self.is_whole = False
-                continue
-            self._known.add(hash(name))  # if it is damaged, what is packed does not count
-            record = record_from_json(data)
-            if record is not None and record_name(record.part_name) == name:
-                self.records.add(record)
-            else:
-                self._pass_over(data)
+                else:
+                    self.num_packed += 1
+                    yield record
 
     def _pass_over(self, data: bytes) -> None:
         is_sound = is_of_other_version(data)
@@ -221,19 +162,15 @@ class FoundRecords:
         return is_tidy and self.num_packed == len(self.records)
 
 
-def find_records(folder: OutputFolder, num_bins: int = 1) -> FoundRecords:
+def find_records(folder: OutputFolder) -> FoundRecords:
     """Read all records of an output folder.
 
     A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
     a pack when a later one replaces it. So the singles are listed first: a record that moves is
     seen twice, or a file that was listed is gone, and then all is read again.
-
-    Args:
-        folder: The folder.
-        num_bins: As for `Records`.
     """
     for _ in range(_LOOKS):
-        found = FoundRecords(folder, num_bins)
+        found = FoundRecords(folder)
         if found.is_whole:
             break
     return found
@@ -241,7 +178,7 @@ def find_records(folder: OutputFolder, num_bins: int = 1) -> FoundRecords:
 
 def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
     """Read all records of an output folder by part name; damaged records are left out."""
-    return find_records(folder).records.bin(0)
+    return find_records(folder).records
 
 
 def pack_records(
@@ -265,20 +202,14 @@ def pack_records(
     def write(record: PartRecord) -> None:
         folder.write(record_path(record.part_name), record.to_json())
 
-    gone, unsure = set(gone), set(unsure)
-    singles = set(found.singles)
-    packed = Records(num_packs(len(found.records)))
-    for number in range(found.records.num_bins):
-        alone = []
-        for name, record in found.records.bin(number).items():
-            if name in unsure:
-                alone += [] if record_name(name) in singles else [record]
-            elif name not in gone:
-                packed.add(record)
-        list(in_parallel(write, alone))
-    for number in range(packed.num_bins):  # one pack at a time is unpacked in memory
-        if lines := packed.lines(number):
-            write_pack(folder, found.latest + 1, number, lines)
+    singles, unsure = set(found.singles), set(unsure)
+    alone = (record for name, record in found.records.items() if name in unsure)
+    list(in_parallel(write, (one for one in alone if record_name(one.part_name) not in singles)))
+    packed = sorted(found.records.keys() - {*gone, *unsure})
+    for number, start in enumerate(range(0, len(packed), PACK_RECORDS)):
+        names = packed[start : start + PACK_RECORDS]
+        lines = [found.records[name].to_json() for name in names]
+        write_pack(folder, found.latest + 1, number, lines)
     for at in sorted(found.packs):  # an old record must not count again while they disappear
         folder.delete(*found.packs[at])
     stay = {record_name(name) for name in (*gone, *unsure)}
@@ -322,11 +253,10 @@ def list_parts(folder: OutputFolder, *known: Iterable[str]) -> tuple[dict[str, i
 
 
 def list_parts_of(
-    folder: OutputFolder, plan: Plan, records: Records
+    folder: OutputFolder, plan: Plan, records: Iterable[str]
 ) -> tuple[dict[str, int], list[str]]:
-    """Return the same where a plan and records say what is known."""
-    planned = (split.part_name for split in plan.splits)
-    return list_parts(folder, planned, (record.part_name for record in records))
+    """Return the same where a plan, and the parts that have records, say what is known."""
+    return list_parts(folder, (split.part_name for split in plan.splits), records)
 
 
 def find_record(folder: OutputFolder, part_name: str) -> PartRecord | None:

@@ -8,7 +8,7 @@ part is a function of its split and the signature.
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import FoundRecords, Records, pack_of, pack_records
+from bertscore_beam.records.records import FoundRecords, pack_records
 from bertscore_beam.records.rejects import FILES_FILE, REJECTED_ROWS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.records.settings import SettingsByLanguage
@@ -100,7 +100,7 @@ class FolderDiff:
 
 def compare_with_plan(
     plan: Plan,
-    records: Records,
+    records: Mapping[str, PartRecord],
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str | None,
@@ -112,7 +112,7 @@ def compare_with_plan(
 
     Args:
         plan: The plan.
-        records: The records of the folder.
+        records: The records of the folder, by part name.
         part_sizes: The parts of the folder, with their sizes in bytes.
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
@@ -126,29 +126,27 @@ def compare_with_plan(
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
     num_planned = 0
-    rows: dict[str, int] = {}  # of parts that are not planned
-    for places, in_bin in by_bin(splits, records):
-        for place in places:
-            split = splits[place]
-            name = split.part_name
-            num_planned += name in part_sizes
-            record = in_bin.pop(name, None)
-            if (
-                record is not None
-                and part_sizes.get(name) == record.part_bytes
-                and may_be_valid(split, record, job_digest, idf, labels)
-            ):
-                is_same = record.covers(split) if at_end else record.is_current(split)
-                states[place] = _DONE if is_same and idf is not None else _UNSURE
-            elif record is not None or name in part_sizes:
-                outdated.append(name)
-            if record is not None and states[place] == _DONE:
-                if not at_end:
-                    carried += Totals.of_record(record)
-            elif record is not None and name in part_sizes:
-                rows_at_risk += record.num_rows
-        if not at_end:  # a run that was cut off may have deleted a part, and not yet its record
-            rows |= {name: record.num_rows for name, record in in_bin.items()}
+    left = dict(records)
+    for place, split in enumerate(splits):
+        name = split.part_name
+        num_planned += name in part_sizes
+        record = left.pop(name, None)
+        if (
+            record is not None
+            and part_sizes.get(name) == record.part_bytes
+            and may_be_valid(split, record, job_digest, idf, labels)
+        ):
+            is_same = record.covers(split) if at_end else record.is_current(split)
+            states[place] = _DONE if is_same and idf is not None else _UNSURE
+        elif record is not None or name in part_sizes:
+            outdated.append(name)
+        if record is not None and states[place] == _DONE:
+            if not at_end:
+                carried += Totals.of_record(record)
+        elif record is not None and name in part_sizes:
+            rows_at_risk += record.num_rows
+    # Of parts that are not planned. A run that was cut off may have deleted one before its record.
+    rows = {} if at_end else {name: record.num_rows for name, record in left.items()}
     unplanned = set(rows)
     if num_planned < len(part_sizes):
         unplanned |= part_sizes.keys() - {split.part_name for split in splits}
@@ -205,17 +203,6 @@ def make_way(
     folder.delete(*notes)
     for emptied in beside:
         folder.delete_empty_folders(emptied)
-
-
-def by_bin(
-    splits: Sequence[Split], records: Records
-) -> Iterator[tuple[Sequence[int], dict[str, PartRecord]]]:
-    """Yield the places of the splits of each bin of records, and the records."""
-    bins = np.fromiter(
-        (pack_of(split.part_name, records.num_bins) for split in splits), dtype=np.int32
-    )
-    for number in range(records.num_bins):
-        yield np.flatnonzero(bins == number).tolist(), records.bin(number)
 
 
 def input_of(part_name: str) -> str:

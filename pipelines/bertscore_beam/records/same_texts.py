@@ -6,7 +6,7 @@ newer version of the same file. So some rows are read, and looked up among the d
 stored beside the earlier parts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
@@ -44,7 +44,7 @@ there are more or fewer rows before them."""
 def check_same_texts(
     folder: OutputFolder,
     plan: Plan,
-    finished: Callable[[], Iterable[PartRecord]],
+    finished: Sequence[PartRecord],
     fields: TableFields,
     previous_run: Mapping[str, Any] | None,
 ) -> None:
@@ -63,7 +63,7 @@ def check_same_texts(
     # There may be a million splits and records: of those that are not compared only names are held.
     versions = {split.input_name: (split.file_size, split.file_version) for split in plan.splits}
     changed, number = [], 0
-    for record in finished():
+    for record in finished:
         now = versions.get(record.input_name)
         number += now is not None
         if now is not None and ("" in now or now != (record.file_size, record.file_version)):
@@ -112,11 +112,11 @@ def _take_sample(names: Sequence[str]) -> list[str]:
 
 
 def _with_near(
-    names: Sequence[str], finished: Callable[[], Iterable[PartRecord]]
+    names: Sequence[str], finished: Iterable[PartRecord]
 ) -> list[tuple[PartRecord, list[PartRecord]]]:
     """Return the records of some parts, each with those nearest to it in its file, itself first."""
     near: dict[str, list[PartRecord]] = {name: [] for name in names}
-    for record in finished():
+    for record in finished:
         for name, nearest in near.items():
             if name.rpartition("/")[0] == record.part_name.rpartition("/")[0]:
                 nearest.append(record)

@@ -29,11 +29,10 @@ from bertscore_beam.records.records import (
     FoundRecords,
     find_records,
     list_parts_of,
-    num_packs,
     pack_records,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
-from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
+from bertscore_beam.records.resume import FolderDiff, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import Totals, summarize, summary_of_languages
 from bertscore_beam.run import pool
@@ -60,9 +59,7 @@ class TriedRun:
 
     def records(self) -> Iterator[PartRecord]:
         """Yield the records of the parts that are there and valid."""
-        done = self.diff.done
-        for places, in_bin in by_bin(done, self.found.records):
-            yield from (in_bin[done[place].part_name] for place in places)
+        return (self.found.records[split.part_name] for split in self.diff.done)
 
 
 def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
@@ -73,7 +70,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     """
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
-    found = find_records(folder, num_packs(len(plan.splits)))
+    found = find_records(folder)
     sizes, _ = list_parts_of(folder, plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
@@ -31,14 +30,8 @@ from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
-from bertscore_beam.records.record import PartRecord, record_path
-from bertscore_beam.records.records import (
-    FoundRecords,
-    Records,
-    find_records,
-    list_parts_of,
-    num_packs,
-)
+from bertscore_beam.records.record import record_path
+from bertscore_beam.records.records import FoundRecords, find_records, list_parts_of
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
@@ -313,7 +306,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    found = find_records(folder, num_bins=num_packs(len(plan.splits)))
+    found = find_records(folder)
     kept = found.records
     sizes, others = list_parts_of(folder, plan, kept)
     check_stands_alone(folder.root, others)
@@ -330,9 +323,10 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     if not options.overwrite:
         check_same_run(comparable(previous, identity, sketched=bool(plan.sketched)), identity)
         if previous is None:
-            check_same_job(kept, digest)
+            check_same_job(kept.values(), digest)
         if not plan.sketched:
-            check_same_texts(folder, plan, partial(_whole, kept, sizes), planned.fields, previous)
+            whole = [one for name, one in kept.items() if sizes.get(name) == one.part_bytes]
+            check_same_texts(folder, plan, whole, planned.fields, previous)
     diff = compare_with_plan(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, diff)
     to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone, before)
@@ -438,10 +432,6 @@ def _of_earlier_versions(
                 "which deletes these scores."
             )
     return parts
-
-
-def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
-    return (record for record in kept if sizes.get(record.part_name) == record.part_bytes)
 
 
 def _idf_file(planned: ScorePlan, folder: OutputFolder) -> IdfTableFile:

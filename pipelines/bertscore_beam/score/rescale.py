@@ -193,7 +193,7 @@ def _begin_rescale(
     if not overwrite:
         check_same_run(before, planned.identity)
     found = find_records(folder)
-    earlier = found.records.bin(0)
+    earlier = found.records
     wanted = {record.part_name: record for record in planned.finished.records}
     sizes, _ = list_parts(folder, earlier, wanted)
     digest = identity_digest(planned.identity)

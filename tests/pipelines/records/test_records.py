@@ -15,7 +15,7 @@ from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.record import PartRecord, packed_rows, record_from_json, record_path
-from bertscore_beam.records.records import Records, list_parts, pack_of, read_records
+from bertscore_beam.records.records import list_parts, read_records
 from bertscore_beam.records.resume import compare_with_plan
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
@@ -82,12 +82,8 @@ def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     return list_parts(folder, known)[0]
 
 
-def held(*given: PartRecord | None, num_bins: int = 1) -> Records:
-    found = Records(num_bins)
-    for record in given:
-        if record is not None:
-            found.add(record)
-    return found
+def held(*given: PartRecord | None) -> dict[str, PartRecord]:
+    return {record.part_name: record for record in given if record is not None}
 
 
 def test_records_are_read_back_by_part_name(output):
@@ -248,19 +244,7 @@ def test_run_that_does_not_say_what_it_was_is_refused(run):
         check_same_run(run, IDENTITY)
 
 
-@pytest.mark.parametrize("number", [0, 1, 63, 64, 65, 300])
-@pytest.mark.parametrize("num_bins", [1, 7])
-def test_records_are_held_in_bins(number, num_bins):
-    all_of = [record_of(split) for split in splits_of("a.parquet", 10 * number)][:number]
-    found = held(*all_of, num_bins=num_bins)
-    assert len(found) == number
-    assert {one.part_name: one for one in found} == {one.part_name: one for one in all_of}
-    for place in range(num_bins):
-        for name, record in found.bin(place).items():
-            assert (name, pack_of(name, num_bins)) == (record.part_name, place)
-
-
-def test_an_outcome_does_not_depend_on_the_number_of_bins():
+def test_parts_of_each_kind_are_told_from_each_other():
     """One of each kind: done, of other texts, gone, not planned, of an input that is gone."""
     splits = splits_of("a.parquet", 400)
     plan = plan_of(*splits, *splits_of("b.parquet", 20))
@@ -273,20 +257,13 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
         replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
     ]
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
-    (once, end), (again, same) = (
-        [
-            compare_with_plan(
-                plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, {}, at_end=ended
-            )
-            for ended in (False, True)
-        ]
-        for bins in (1, 7)
+    once, end = (
+        compare_with_plan(plan, held(*changed), sizes, DIGEST, IDF, {}, at_end=ended)
+        for ended in (False, True)
     )
-    assert once == replace(again, carried=once.carried)
-    assert once.carried.summary.rows == again.carried.summary.rows == 26 * 10
+    assert once.carried.summary.rows == 26 * 10
     assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
     assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
-    assert end == same
     assert end.stale == once.stale
     assert end.done == tuple(splits[place] for place in range(30) if place not in (0, 3, 5, 9))
     assert end.rows_at_risk == 3 * 10
