@@ -54,11 +54,6 @@ _SHARED = ("job_digest", "idf", "input_name", "file_version")
 """Texts that are equal in most records of a folder."""
 
 
-def offset_of(part_name: str) -> int:
-    """Return the first row of a part, by its name."""
-    return int(part_name.removesuffix(".parquet").rpartition("-")[2])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
     """The result of one split.
@@ -163,7 +158,7 @@ class PartRecord:
     @property
     def offset(self) -> int:
         """Where the part begins in its file: `Split.row_offset` of its split."""
-        return offset_of(self.part_name)
+        return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
 
     @property
     def texts_digest(self) -> str:

@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from bertscore_beam.dump.parquet import is_signed
-from bertscore_beam.dump.plan import Plan
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import (
@@ -151,11 +150,6 @@ class FoundRecords:
         self.num_damaged += not is_sound
 
     @property
-    def latest(self) -> int:
-        """The latest generation of packs, 0 without any."""
-        return max(self.packs, default=0)
-
-    @property
     def is_packed(self) -> bool:
         """Whether all records that count, and no others, are in packs of one generation."""
         is_tidy = len(self.packs) <= 1 and not self.singles
@@ -206,10 +200,11 @@ def pack_records(
     alone = (record for name, record in found.records.items() if name in unsure)
     list(in_parallel(write, (one for one in alone if record_name(one.part_name) not in singles)))
     packed = sorted(found.records.keys() - {*gone, *unsure})
+    generation = max(found.packs, default=0) + 1
     for number, start in enumerate(range(0, len(packed), PACK_RECORDS)):
         names = packed[start : start + PACK_RECORDS]
         lines = [found.records[name].to_json() for name in names]
-        write_pack(folder, found.latest + 1, number, lines)
+        write_pack(folder, generation, number, lines)
     for at in sorted(found.packs):  # an old record must not count again while they disappear
         folder.delete(*found.packs[at])
     stay = {record_name(name) for name in (*gone, *unsure)}
@@ -250,13 +245,6 @@ def list_parts(folder: OutputFolder, *known: Iterable[str]) -> tuple[dict[str, i
     for name in strangers | foreign:
         del sizes[name]
     return sizes, others
-
-
-def list_parts_of(
-    folder: OutputFolder, plan: Plan, records: Iterable[str]
-) -> tuple[dict[str, int], list[str]]:
-    """Return the same where a plan, and the parts that have records, say what is known."""
-    return list_parts(folder, (split.part_name for split in plan.splits), records)
 
 
 def find_record(folder: OutputFolder, part_name: str) -> PartRecord | None:

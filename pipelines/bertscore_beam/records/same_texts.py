@@ -6,9 +6,10 @@ newer version of the same file. So some rows are read, and looked up among the d
 stored beside the earlier parts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.records.record import PartRecord, offset_of
+from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import ConfigError, InputError
@@ -60,21 +61,21 @@ def check_same_texts(
     """
     if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
         return
-    # There may be a million splits and records: of those that are not compared only names are held.
     versions = {split.input_name: (split.file_size, split.file_version) for split in plan.splits}
     changed, number = [], 0
     for record in finished:
         now = versions.get(record.input_name)
         number += now is not None
         if now is not None and ("" in now or now != (record.file_size, record.file_version)):
-            changed.append(record.part_name)
+            changed.append(record)
     if 2 * len(changed) <= number:
         return
-    compared = _with_near(_take_sample(sorted(changed)), finished)
+    compared = _take_sample(sorted(changed, key=attrgetter("part_name")))
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
     wanted = matched = _NONE  # rows of these parts, and those that the input still has
-    for record, near in compared:
+    for record in compared:
+        near = _nearest(record, finished)
         contents = folder.read_each(rows_file(part.part_name) for part in near)
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
@@ -101,32 +102,20 @@ def check_same_texts(
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "
             f"{rows - len(matched):,} of {rows:,} rows that were compared, of parts such as "
-            f"{compared[0][0].part_name!r}; expected one that has at least half of them. Choose "
+            f"{compared[0].part_name!r}; expected one that has at least half of them. Choose "
             "another --output, or use --overwrite to replace the scores."
         )
 
 
-def _take_sample(names: Sequence[str]) -> list[str]:
-    count = min(_SAMPLE, len(names))
-    return [names[number * len(names) // count] for number in range(count)]
+def _take_sample(records: Sequence[PartRecord]) -> list[PartRecord]:
+    count = min(_SAMPLE, len(records))
+    return [records[number * len(records) // count] for number in range(count)]
 
 
-def _with_near(
-    names: Sequence[str], finished: Iterable[PartRecord]
-) -> list[tuple[PartRecord, list[PartRecord]]]:
-    """Return the records of some parts, each with those nearest to it in its file, itself first."""
-    near: dict[str, list[PartRecord]] = {name: [] for name in names}
-    for record in finished:
-        for name, nearest in near.items():
-            if name.rpartition("/")[0] == record.part_name.rpartition("/")[0]:
-                nearest.append(record)
-                nearest.sort(key=partial(_distance, name))
-                del nearest[_NEAR:]
-    return [(nearest[0], nearest) for nearest in near.values()]
-
-
-def _distance(name: str, part: PartRecord) -> int:
-    return abs(part.offset - offset_of(name))
+def _nearest(record: PartRecord, finished: Sequence[PartRecord]) -> list[PartRecord]:
+    """Return the parts that are nearest to one in its file, itself first."""
+    of_file = (one for one in finished if one.input_name == record.input_name)
+    return heapq.nsmallest(_NEAR, of_file, key=lambda one: abs(one.offset - record.offset))
 
 
 def _rows_of(splits: Sequence[Split], record: PartRecord, fields: TableFields) -> _Keys:

@@ -28,7 +28,7 @@ from bertscore_beam.records.records import (
     IDF_FILE,
     FoundRecords,
     find_records,
-    list_parts_of,
+    list_parts,
     pack_records,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
@@ -71,7 +71,8 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     found = find_records(folder)
-    sizes, _ = list_parts_of(folder, plan, found.records)
+    planned = (split.part_name for split in plan.splits)
+    sizes, _ = list_parts(folder, planned, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))

@@ -31,7 +31,7 @@ from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
 from bertscore_beam.records.record import record_path
-from bertscore_beam.records.records import FoundRecords, find_records, list_parts_of
+from bertscore_beam.records.records import FoundRecords, find_records, list_parts
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
@@ -308,7 +308,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     options, plan = planned.options, planned.plan
     found = find_records(folder)
     kept = found.records
-    sizes, others = list_parts_of(folder, plan, kept)
+    sizes, others = list_parts(folder, (split.part_name for split in plan.splits), kept)
     check_stands_alone(folder.root, others)
     idf = _idf_file(planned, folder)
     settings = planned.settings.with_idf(idf.label)
