@@ -14,6 +14,7 @@ from bertscore_core.stats.score_statistics import (
     clipped_f1,
     is_clipped,
 )
+from bertscore_core.sums import SumsByName
 
 ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
 
@@ -83,3 +84,12 @@ def test_what_is_not_known_of_one_set_is_not_known_of_all():
     known, unknown = ScoreStatistics(rows=1, reused=1), ScoreStatistics(rows=2, reused=None)
     assert (known + unknown).reused is None
     assert (known + known).reused == 2
+
+
+def test_sums_by_name_are_those_of_all_that_was_added_and_few_wait():
+    sums = SumsByName[str, UnknownTokens]()
+    for number in range(100):
+        sums.add("ab"[number % 2], UnknownTokens(tokens=number))
+    assert {name: own.tokens for name, own in sums.merged().items()} == {"a": 2450, "b": 2500}
+    assert UnknownTokens.merge(sums.parts("bc")).tokens == 2500
+    assert max(map(len, sums.values())) < 20

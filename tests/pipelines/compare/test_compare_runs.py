@@ -508,6 +508,15 @@ def test_rows_that_moved_are_chosen_and_ordered_by_the_change_that_is_shown(tmp_
     assert len(changes) == 10
 
 
+def test_of_rows_that_moved_equally_far_the_first_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(keyed_rows, "BUCKET_ROWS", 8)
+    runs = [
+        made_run(tmp_path / name, {"a": scored(np.full(60, f1), id=pa.array(range(60)))})
+        for name, f1 in (("now", 0.5), ("before", 0.75))
+    ]
+    assert [row.row for row in sole(*runs, key=("id",)).moved] == list(range(10))
+
+
 def test_minus_infinity_counts_as_any_other_f1_without_bound(tmp_path):
     """It is the F1 of P = -R, a number: such a row is neither lost nor left out."""
     rows = {"id": pa.array(range(60)), "system": pa.array(["a", "b"] * 30)}
