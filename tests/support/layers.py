@@ -78,6 +78,8 @@ def _note(what: str, marker: str) -> None:
 
 
 def _note_process(event: str, given: tuple[Any, ...]) -> None:
+    if not _running:  # nor where Python ends, and has taken this module apart
+        return
     is_server = event == "socket.bind" and isinstance(given[1], tuple)  # not a socket in a folder
     if is_server or event in _PROCESS_EVENTS:
         _note("starts a process or a server", "process")
