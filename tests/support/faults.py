@@ -46,7 +46,6 @@ class FaultRule:
         stall: Seconds a stalled request waits.
         client: Only requests signed with this access key; "" for all.
         method: Only requests of this method, such as PUT; "" for all.
-        path: Only requests whose path ends so; "" for all.
         query: Only requests that have this in their query; "" for all.
     """
 
@@ -56,7 +55,6 @@ class FaultRule:
     stall: float = 5.0
     client: str = ""
     method: str = ""
-    path: str = ""
     query: str = ""
 
     def means(self, environ: dict[str, Any]) -> bool:
@@ -65,7 +63,6 @@ class FaultRule:
         return (
             (not self.client or f"Credential={self.client}/" in signed)
             and self.method in ("", environ["REQUEST_METHOD"])
-            and environ["PATH_INFO"].endswith(self.path)
             and self.query in unquote(environ.get("QUERY_STRING", ""))
         )
 

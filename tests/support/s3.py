@@ -1,13 +1,7 @@
-"""A real S3-compatible server on loopback, for tests of what object stores do differently.
+"""A real S3-compatible server on loopback, for tests of what object stores do differently."""
 
-`python -m tests.support.s3` runs one in a process of its own until its standard input ends, so that
-it outlives the commands that a test kills; the first line it prints is its address.
-"""
-
-import contextlib
 import logging
 import os
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,15 +66,3 @@ def over_http(url: str) -> str:
     """Let anybody read an object of the running server, and return its plain address."""
     fsspec.filesystem("s3").chmod(url, "public-read")
     return f"{os.environ['AWS_ENDPOINT_URL']}/{quote(url.removeprefix('s3://'))}"
-
-
-def main() -> None:
-    """Serve until standard input ends."""
-    with s3_server() as (url, _):
-        print(url, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()
