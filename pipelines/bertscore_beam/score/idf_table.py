@@ -15,14 +15,14 @@ from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.run_step import ReadPlan, Spread
-from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
+from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
 from bertscore_beam.score.steps import SplitsWithIdf
 from bertscore_core.errors import IdfError
 
 
 def find_idf(
     folder: OutputFolder, plan: Plan, column: str, settings: SettingsByLanguage
-) -> IdfTableFile:
+) -> IdfTablesFile:
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
@@ -35,8 +35,8 @@ def find_idf(
         tables = load_idf(path)
         _check_complete(tables, plan, settings)
         if plan.has_versions and tables.corpus == plan.digest:
-            return IdfTableFile(path=path, fingerprint=tables.fingerprint, label=label)
-    return IdfTableFile(path=path, fingerprint=None, label=label)
+            return IdfTablesFile(path=path, fingerprint=tables.fingerprint, label=label)
+    return IdfTablesFile(path=path, fingerprint=None, label=label)
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:

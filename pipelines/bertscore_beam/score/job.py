@@ -63,7 +63,7 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
-from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
+from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
@@ -302,9 +302,9 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         fields=table_fields(options),
         digest="",
         start=RunStart(),
-        idf=IdfTableFile()
+        idf=IdfTablesFile()
         if path == "none"
-        else IdfTableFile(path=path, fingerprint=None if counts else ""),
+        else IdfTablesFile(path=path, fingerprint=None if counts else ""),
         group_by=options.group_by,
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),

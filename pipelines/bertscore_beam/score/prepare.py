@@ -57,7 +57,7 @@ from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
-from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
+from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
 from bertscore_core.errors import ConfigError
 
 
@@ -434,11 +434,11 @@ def _of_earlier_versions(
     return parts
 
 
-def _idf_file(planned: ScorePlan, folder: OutputFolder) -> IdfTableFile:
+def _idf_file(planned: ScorePlan, folder: OutputFolder) -> IdfTablesFile:
     if planned.options.idf == "none":
-        return IdfTableFile()
+        return IdfTablesFile()
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
         # Workers may have another working folder.
-        return IdfTableFile(path=absolute(planned.options.idf), fingerprint=name, label=name)
+        return IdfTablesFile(path=absolute(planned.options.idf), fingerprint=name, label=name)
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)

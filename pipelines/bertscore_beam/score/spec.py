@@ -13,7 +13,7 @@ from bertscore_beam.score.loaded_scorers import ModelMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdfTableFile:
+class IdfTablesFile:
     """The file of the idf tables of a run.
 
     Attributes:
@@ -68,7 +68,7 @@ class ScoreSpec:
     fields: TableFields
     digest: str
     start: RunStart
-    idf: IdfTableFile = field(default_factory=IdfTableFile)
+    idf: IdfTablesFile = field(default_factory=IdfTablesFile)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
     reuse: ReusableRun | None = None
