@@ -94,6 +94,14 @@ def test_the_readme_is_short():
     assert [line for line in lines if len(line) > 120] == []
 
 
+ROOMS = {
+    str(init.parent.relative_to(ROOT / package)): init.parent
+    for package in ("pipelines/bertscore_beam", "bertscore_core")
+    for init in (ROOT / package).glob("*/**/__init__.py")
+}
+"""The folders of the packages."""
+
+
 def test_the_architecture_names_functions_and_types_beside_the_files_that_define_them():
     rows = [line.split("|")[1:-1] for line in PAGES["docs/architecture.md"].splitlines()]
     places = [cells[2:] for cells in rows if len(cells) == 4] + [cells[1:2] for cells in rows]
@@ -110,6 +118,20 @@ def test_the_architecture_names_functions_and_types_beside_the_files_that_define
                 wrong.append((name, files))
     assert found > 40
     assert wrong == []
+
+
+def test_the_architecture_lists_the_files_of_every_room():
+    listed = {room: set[str]() for room in ROOMS}
+    room = ""
+    for line in PAGES["docs/architecture.md"].split("```")[1].splitlines():
+        if begin := re.match(r"(?:[ \d]\d|  ) (\w+) ", line):
+            room = begin[1]
+        elif line.startswith(" " * 19):
+            below, _, names = line.rpartition(":")
+            listed[room + below.rstrip("/").replace(" " * 19, "/")] |= set(names.split())
+    for room, path in ROOMS.items():
+        files = {file.stem for file in path.glob("*.py")} - {"__init__"}
+        assert listed[room] == files, room
 
 
 def test_the_readme_leads_to_every_page():
