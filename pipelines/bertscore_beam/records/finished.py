@@ -60,10 +60,6 @@ class RunNotes:
         options: Its options.
         signature: How all rows were scored; None where that depends on their language.
         signatures: How the rows of each language were scored.
-        corpus: Digest of its input.
-        rows: Rows of its input, if they were counted.
-        parts: Number of its splits.
-        split_rows: Most rows of a split.
     """
 
     run: str
@@ -72,10 +68,6 @@ class RunNotes:
     options: StatedOptions = field(default_factory=StatedOptions)
     signature: str | None = None
     signatures: dict[str, str] = field(default_factory=dict)
-    corpus: str | None = None
-    rows: int | None = None
-    parts: int | None = None
-    split_rows: int | None = None
 
     @property
     def fields(self) -> TableFields:

@@ -45,8 +45,6 @@ RUNS: dict[str, object] = {
     "options   ": {"group_by": "system"},
     "signature": 7,
     "signatures": ["x"],
-    "split_rows": "many",
-    "rows": 0.5,
 }
 SUMMARIES: dict[str, object] = {
     "rows": "60",
