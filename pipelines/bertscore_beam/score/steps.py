@@ -102,15 +102,11 @@ class SplitScorer:
         """
         splits, idf = chosen.chunk.splits, chosen.idf
         reader = SplitReader(splits)
-        # Nearly no split has a record, and to learn that takes an object store a request. Some have
-        # one if earlier parts are to be compared. An earlier try of the same splits has ended where
-        # the first record is missing; that of a single split is made again.
-        may_be_there, is_again = self.spec.start.rows_at_risk > 0, len(splits) > 1
         for split in splits:
             record = None
-            if (may_be_there or is_again) and (idf is None or not idf.problem):
+            if idf is None or not idf.problem:
+                # Also of an earlier try: no part is replaced beside a record that vouches for it.
                 record = find_record(self.spec.folder, split.part_name)
-                is_again = is_again and record is not None
             yield self._totals(split, idf, record, reader)
 
     def _totals(

@@ -63,6 +63,35 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
     assert written.items() <= files_below(tmp_path / "out").items()
 
 
+def test_retry_of_chunks_of_one_split_scores_nothing_again(dump, tmp_path, monkeypatch):
+    job, chunk = begun(dump, tmp_path / "out")
+    chunks = [SplitsWithIdf(RowGroupSplits((split,))) for split in chunk.splits]
+    for chosen in chunks:
+        list(scorer_of(job).run(chosen))
+    written = files_below(tmp_path / "out")
+    # Another machine may give other bytes, and may die at any place.
+    monkeypatch.setattr(SplitScorer, "score", lambda *_: pytest.fail("scored again"))
+    again = [one for chosen in chunks for one in scorer_of(job).run(chosen)]
+    assert [one.parts_kept for one in again] == [1] * 6
+    assert written.items() <= files_below(tmp_path / "out").items()
+
+
+def test_split_that_cannot_be_read_does_not_make_others_scored_again(dump, tmp_path, monkeypatch):
+    job, chunk = begun(dump, tmp_path / "out")
+    read = SplitReader.read
+
+    def out_of_reach(reader, split):
+        if split == chunk.splits[0]:
+            raise OSError("out of reach")
+        return read(reader, split)
+
+    monkeypatch.setattr(SplitReader, "read", out_of_reach)
+    for kept in (0, 5):
+        found = list(scorer_of(job).run(SplitsWithIdf(chunk)))
+        assert sum(one.failed_splits for one in found) == 1
+        assert sum(one.parts_kept for one in found) == kept
+
+
 def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read(
     dump, tmp_path, capsys
 ):
