@@ -178,3 +178,14 @@ def tell(_: Work, rest: str) -> Iterator[Any]:
         "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
         "child": child.returncode,
     }
+
+
+# Functions that a child is asked to call.
+
+
+def be_killed(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lack_memory(*_: Any) -> None:
+    raise MemoryError

@@ -218,7 +218,7 @@ def _source(folder: OutputFolder, notes: RunNotes) -> ReusableRun:
         root=folder.root,
         run=notes.run,
         is_done=is_done,
-        signatures=tuple(dict.fromkeys(stated)) if index is None else index.signatures,
+        signatures=tuple(dict.fromkeys(stated)) if index is None else tuple(index.signatures),
         is_indexed=index is not None,
     )
 

@@ -28,10 +28,8 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from itertools import chain
-from operator import attrgetter
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -45,7 +43,7 @@ from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.output import event
+from bertscore_beam.run.output import JobFailedError, event
 from bertscore_core.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -79,6 +77,9 @@ digests, and the codes mean the same in all."""
 FILE_ROWS = 1_000_000
 """Most rows of a file, if no part has more: 60 MB. To write it takes up to 300 MB."""
 
+_WRITERS = 2
+"""Files that are written at the same time: by the pool of a run, or by a worker of a service."""
+
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
 
@@ -90,14 +91,14 @@ class IndexFile:
     Attributes:
         number: Its place in their order, and its name.
         rows: Rows in it.
-        signatures: The signatures that `setting` in an entry stands for.
-        reasons: The words that `reason` in an entry stands for.
+        signatures: What `setting` in an entry stands for: the place of a signature in the index.
+        reasons: What `reason` in an entry stands for: the place of a word in the index.
     """
 
     number: int
     rows: int
-    signatures: list[str]
-    reasons: list[str]
+    signatures: list[int]
+    reasons: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +107,17 @@ class Index:
 
     Attributes:
         id: Digest of what it was built from, and name of the folder of its files.
+        signatures: All signatures of its rows.
+        reasons: All words for what became of a row.
         files: Those with rows. Of equal rows, those in the first file count.
         format: 1 of the versions that wrote no checksums and did not count unknown tokens.
     """
 
     id: str
+    signatures: list[str]
+    reasons: list[str]
     files: list[IndexFile]
     format: int = _FORMAT
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """All signatures of its rows."""
-        return tuple(sorted({*chain.from_iterable(file.signatures for file in self.files)}))
 
     @property
     def row(self) -> np.dtype[Any]:
@@ -138,9 +138,12 @@ def read_index(folder: OutputFolder) -> Index | None:
     content = folder.read_json(INDEX_FILE)
     with suppress(KeyError, TypeError, ValueError):
         if content["format"] in (1, 2):
-            words = {name: content[name] for name in ("signatures", "reasons")}
+            all_words = ("signatures", "reasons")
+            places = {name: [*range(len(content[name]))] for name in all_words}
             numbered = enumerate(content["rows"])
-            files = [{"number": number, "rows": rows, **words} for number, rows in numbered if rows]
+            files = [
+                {"number": number, "rows": rows, **places} for number, rows in numbered if rows
+            ]
             content = {**content, "files": files}
         index = typed(Index, content)
         return index if index.format in _ROWS else None
@@ -149,7 +152,7 @@ def read_index(folder: OutputFolder) -> Index | None:
 
 def _checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
     """Return the CRC-32 of the key and the values of each entry; any one flipped bit changes it."""
-    data, size = memoryview(entries.tobytes()), entries.itemsize
+    data, size = entries.view(np.uint8).data, entries.itemsize
     sums = (zlib.crc32(data[start : start + size]) for start in range(0, len(data), size))
     return np.fromiter(sums, dtype=np.uint32, count=len(entries))
 
@@ -188,6 +191,12 @@ class PieceChunk:
 
 def chunks_to_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> list[PieceChunk]:
     """Return what is to be read for the index of a run's parts; nothing if it is there already."""
+    chunks = _chunks(parts)
+    return [] if _is_there(folder, chunks) else chunks
+
+
+def _chunks(parts: Iterable[PartRecord]) -> list[PieceChunk]:
+    """Return the chunks of a run's parts: one without any."""
     digest, rows = hashlib.sha256(b"["), 0
     chunks: list[list[str]] = [[]]
     for number, part in enumerate(parts):
@@ -199,60 +208,68 @@ def chunks_to_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> list[P
             rows = part.num_rows
         chunks[-1].append(part.part_name)
     digest.update(b"]")
-    index, earlier = digest.hexdigest()[:32], read_index(folder)
-    if earlier is not None and earlier.id == index:
-        return []
+    index = digest.hexdigest()[:32]
     return [PieceChunk(index, number, tuple(names)) for number, names in enumerate(chunks)]
+
+
+def _is_there(folder: OutputFolder, chunks: list[PieceChunk]) -> bool:
+    index = read_index(folder)
+    return index is not None and index.id == chunks[0].index
 
 
 def write_index(folder: OutputFolder, parts: Iterable[PartRecord]) -> None:
     """Build the index of a run's parts in the open pool, unless it is there already.
 
     Later runs can do without it. So if it cannot be written, nothing of it is left, and the run
-    succeeds all the same.
+    succeeds all the same. No index of other parts is left either.
     """
-    chunks, opened = chunks_to_index(folder, parts), pool.opened()
+    chunks, opened = _chunks(parts), pool.opened()
+    with _left_out_on_error():
+        if not _is_there(folder, chunks):
+            written = in_parallel(
+                lambda chunk: pool.ask(write_index_file, folder, chunk),
+                chunks,
+                threads=1 if opened is None else _WRITERS,
+                waiting=0,
+            )
+            declare_index(folder, written)
+    # Also if it was there: the run that has built it may have been cut off before this.
+    delete_index(folder, but=chunks[0].index)
+
+
+@contextmanager
+def _left_out_on_error() -> Iterator[None]:
+    """Say that there is no index, and go on, if a disk or the memory has no room for it."""
     try:
-        written = in_parallel(
-            lambda chunk: pool.ask(write_index_file, folder, chunk),
-            chunks,
-            threads=1 if opened is None else opened.most_in_flight,
-            waiting=0,
-        )
-        declare_index(folder, written)
-    except OSError as error:
+        yield
+    except (OSError, MemoryError, pool.WorkersDiedError, JobFailedError) as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
-    finally:
-        # Also if it was there: the run that has built it may have been cut off before this.
-        _delete_index_files(folder, kept=read_index(folder))
 
 
-def _delete_index_files(folder: OutputFolder, kept: Index | None = None) -> None:
-    """Delete the files of all indexes but one."""
+def delete_index(folder: OutputFolder, but: str | None = None) -> None:
+    """Delete the index of a run, unless it has this id, and all files that are not of it."""
     names = {f"{INDEX_FOLDER}/{name}" for name in folder.files(INDEX_FOLDER)}
-    if kept is not None:
-        numbers = [file.number for file in kept.files]
-        names -= {_file_name(kept.id, number, kind) for number in numbers for kind in _KINDS}
+    index = read_index(folder)
+    if index is not None and index.id == but:
+        numbers = [file.number for file in index.files]
+        names -= {_file_name(index.id, number, kind) for number in numbers for kind in _KINDS}
+    else:
+        folder.delete(INDEX_FILE)  # first: without its files it would be damaged
     folder.delete(*names)
     folder.delete_empty_folders(INDEX_FOLDER)
 
 
-def delete_index(folder: OutputFolder) -> None:
-    """Delete the index of a run, if there is one."""
-    folder.delete(INDEX_FILE)
-    _delete_index_files(folder)
-
-
-def write_index_file(folder: OutputFolder, chunk: PieceChunk) -> tuple[str, IndexFile]:
+def write_index_file(folder: OutputFolder, chunk: PieceChunk) -> Index:
     """Sort and write the rows of some pieces; of equal texts and settings it keeps the first.
 
     Returns:
-        The index and the file, which is not written if it has no rows.
+        An index of this file alone; without it, if it has no rows and is not written.
     """
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     entries = _sorted_once(_entries(folder, chunk, signatures, reasons))
+    files = []
     if len(entries):
         rows = np.empty(len(entries), dtype=ROW)
         for column in _OF_ROW:
@@ -261,25 +278,45 @@ def write_index_file(folder: OutputFolder, chunk: PieceChunk) -> tuple[str, Inde
         names = (_file_name(chunk.index, chunk.number, kind) for kind in _KINDS)
         contents = (entries["high"].tobytes(), rows.tobytes())
         folder.write_all(dict(zip(names, contents, strict=True)))
-    return chunk.index, IndexFile(
-        number=chunk.number, rows=len(entries), signatures=[*signatures], reasons=[*reasons]
-    )
+        of_file = {"signatures": [*signatures.values()], "reasons": [*reasons.values()]}
+        files.append(IndexFile(number=chunk.number, rows=len(entries), **of_file))
+    return Index(id=chunk.index, signatures=[*signatures], reasons=[*reasons], files=files)
 
 
-def index_chunk(folder: OutputFolder, chunk: PieceChunk) -> Iterator[tuple[str, IndexFile]]:
-    """Do the same as a step."""
-    yield write_index_file(folder, chunk)
+_TURNS = threading.BoundedSemaphore(_WRITERS)
 
 
-def declare_index(folder: OutputFolder, written: Iterable[tuple[str, IndexFile]]) -> None:
-    """Write what the index is, when all its files are written; nothing without any.
+def index_chunk(folder: OutputFolder, chunk: PieceChunk) -> Iterator[Index | None]:
+    """Do the same as a step of a service; None if the file cannot be written."""
+    written = None
+    with _TURNS, _left_out_on_error():
+        written = write_index_file(folder, chunk)
+    yield written
 
-    Then it was there already.
+
+def declare_index(folder: OutputFolder, written: Iterable[Index | None]) -> None:
+    """Write what the index is, when all its files are written.
+
+    Nothing if one could not be, or without any: then it was there already.
     """
-    if not (written := list(written)):
+    indexes: list[Index] = []
+    for index in written:
+        if index is None:
+            return
+        indexes.append(index)
+    if not indexes:
         return
-    files = sorted((file for _, file in written if file.rows), key=attrgetter("number"))
-    folder.write_json(INDEX_FILE, asdict(Index(id=written[0][0], files=files)))
+    signatures: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    files: list[IndexFile] = []
+    for index in sorted((one for one in indexes if one.files), key=lambda one: one.files[0].number):
+        of_signatures = [signatures.setdefault(one, len(signatures)) for one in index.signatures]
+        of_reasons = [reasons.setdefault(one, len(reasons)) for one in index.reasons]
+        (file,) = index.files
+        files.append(replace(file, signatures=of_signatures, reasons=of_reasons))
+    whole = Index(id=indexes[0].id, signatures=[*signatures], reasons=[*reasons], files=files)
+    with _left_out_on_error():
+        folder.write_json(INDEX_FILE, asdict(whole))
 
 
 def _entries(

@@ -19,7 +19,14 @@ from bertscore_beam.dump.digests import Digests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.index import IndexFile, IndexPair, IndexReader, are_sound, read_index
+from bertscore_beam.records.index import (
+    Index,
+    IndexFile,
+    IndexPair,
+    IndexReader,
+    are_sound,
+    read_index,
+)
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
@@ -200,24 +207,20 @@ class EarlierRun:
             reader = self._index
         if reader is None:
             return []
-        now = wanted.signed.signatures
-        of_file = [equal_settings(tuple(file.signatures), now) for file in reader.index.files]
-        files = [
-            (file, codes)
-            for file, codes in zip(reader.index.files, of_file, strict=True)
-            if (codes != NO_SETTING).any()
-        ]
+        index = reader.index
+        codes = equal_settings(tuple(index.signatures), wanted.signed.signatures)
+        files = [file for file in index.files if (codes[file.signatures] != NO_SETTING).any()]
         rows = wanted.missing()
         rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
         problems: list[str] = []
-        opened = in_parallel(reader.open, (file for file, _ in files), _READERS, waiting=0)
-        for (file, codes), held in zip(files, opened, strict=True):
+        opened = in_parallel(reader.open, files, _READERS, waiting=0)
+        for file, held in zip(files, opened, strict=True):
             if held is None:
                 _say_left_out(self._folder.shown)
             elif isinstance(held, str):
                 problems.append(held)
             else:
-                damaged = _take_from_file(wanted, rows, file, held, codes)
+                damaged = _take_from_file(wanted, rows, held, *_meaning(index, file, codes))
                 problems += ["an entry of its index has a wrong checksum"] * damaged
                 rows = rows[~wanted.result.found[rows]]
             if not len(rows):
@@ -230,16 +233,28 @@ class EarlierRun:
         return None if index is None else IndexReader(self._folder, index)
 
 
+def _meaning(
+    index: Index, file: IndexFile, codes: npt.NDArray[np.uint16]
+) -> tuple[npt.NDArray[np.uint16], list[str]]:
+    """Return which of today's settings each code in a file of an index gives, and its reasons.
+
+    `codes` are those of `equal_settings`. Any code of an entry is an index, also a damaged one.
+    """
+    of_file = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
+    of_file[: len(file.signatures)] = codes[file.signatures]
+    return of_file, [index.reasons[place] for place in file.reasons]
+
+
 def _take_from_file(
     wanted: _WantedRows,
     rows: npt.NDArray[np.int64],
-    file: IndexFile,
     held: IndexPair,
     codes: npt.NDArray[np.uint16],
+    reasons: Sequence[str],
 ) -> int:
     """Search a file for rows in the order of their digests, and take the scores it has.
 
-    Return how many entries are damaged. `codes` are those of `equal_settings`.
+    Return how many entries are damaged. Codes and reasons are those of `_meaning`.
     """
     keys, all_entries = held
     damaged = 0
@@ -258,7 +273,7 @@ def _take_from_file(
         sound = are_sound(keys[places[equal]], entries[equal])
         damaged += int(np.count_nonzero(~sound))
         equal[equal] = sound
-        wanted.put(rows[equal], entries[equal], file.reasons)
+        wanted.put(rows[equal], entries[equal], reasons)
         rows, places = rows[~equal], places[~equal] + 1
 
 
@@ -283,9 +298,10 @@ def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArra
     """Return which of today's settings gives the scores of each earlier one.
 
     Returns:
-        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code is an index.
+        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code of a piece
+        is an index.
     """
-    codes = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
+    codes = np.full(max(NO_SETTING + 1, len(earlier)), NO_SETTING, dtype=np.uint16)
     # There may be thousands of each, one for every idf table: few of them can be equal.
     candidates: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for code, text in enumerate(now):

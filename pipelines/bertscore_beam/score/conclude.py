@@ -147,7 +147,7 @@ class _BuildIndex(beam.PTransform):
             chunks
             | "SpreadPieces" >> beam.Reshuffle()
             | "WriteIndex" >> beam.ParDo(RunStep(write))
-            # IndexFile, with the id of the index: some kilobytes.
+            # Index of one file, some kilobytes, or None.
             | "FilesWritten" >> beam.combiners.ToList()
             | "DeclareIndex" >> beam.Map(partial(declare_index, folder))
         )

@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import threading
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,21 +14,23 @@ import pytest
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.checked import from_json
-from bertscore_beam.files.read import read_bytes
+from bertscore_beam.files.read import in_parallel, read_bytes
 from bertscore_beam.records import index as index_module
 from bertscore_beam.records.index import (
     INDEX_FILE,
     INDEX_FOLDER,
     chunks_to_index,
     declare_index,
+    index_chunk,
     read_index,
     write_index,
     write_index_file,
 )
-from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.lookup import EarlierRun, equal_settings
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.row_scores import (
     NO_REASON,
+    NO_SETTING,
     VALUES,
     RowScores,
     SignedRows,
@@ -41,10 +46,12 @@ from bertscore_core.work import Work
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
 from tests.support.jobs import own
+from tests.support.pool_steps import be_killed, lack_memory
 from tests.support.s3 import s3_bucket
 
 OTHER = replace(NOW, num_layers="5")
 INPUT = "shard.parquet"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def made_up(count, seed=0, signatures=(NOW,)):
@@ -226,6 +233,35 @@ def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
     assert look_up(folder, piece.digests, signature=newer).found.sum() == sum(
         piece.signed.codes == 0
     )
+
+
+def test_words_are_written_once_and_settings_compared_once_for_all_files(tmp_path, monkeypatch):
+    """Files number the words in the order in which their rows have them."""
+    monkeypatch.setattr(index_module, "FILE_ROWS", 100)
+    many = [replace(NOW, idf=f"corpus@{number:08x}") for number in range(20)]
+    pieces = [
+        made_up(100, seed, signatures=np.random.default_rng(seed).permutation(many).tolist())
+        for seed in range(5)
+    ]
+    pieces = [replace(piece, reasons=(f"reason {seed % 2}",)) for seed, piece in enumerate(pieces)]
+    folder, _ = indexed(tmp_path, *pieces)
+    about = folder.read(INDEX_FILE).decode()
+    words = [*(one.format() for one in many), "reason 0", "reason 1"]
+    assert [about.count(json.dumps(word)) for word in words] == [1] * 22
+    equal_settings.cache_clear()
+    for piece in pieces:
+        own_setting = np.array(piece.signed.signatures)[piece.signed.codes]
+        for signature in many[:3]:
+            found = look_up(folder, piece.digests, signature=signature)
+            assert (found.found == (own_setting == signature.format())).all()
+            reasons = reasons_of(piece.values["reason"], piece.reasons)
+            assert (found.reasons == reasons)[found.found].all()
+    assert equal_settings.cache_info().misses == 3
+
+
+def test_more_settings_than_a_file_has_codes_are_compared():
+    codes = equal_settings((*(["damaged"] * 70_000), NOW.format()), (NOW.format(),))
+    assert np.flatnonzero(codes != NO_SETTING).tolist() == [70_000]
 
 
 def test_texts_of_two_settings_are_both_found(tmp_path):
@@ -443,21 +479,57 @@ def test_the_processes_of_a_run_build_the_index_of_one(tmp_path, monkeypatch):
     assert len(files) == 10
 
 
-def test_index_that_cannot_be_written_stops_nothing_and_the_earlier_one_stays(
-    tmp_path, monkeypatch, caplog
+@pytest.mark.process
+@pytest.mark.parametrize("write", [write_index_file, be_killed, lack_memory])
+def test_index_that_cannot_be_written_stops_nothing_and_no_other_stays(
+    tmp_path, monkeypatch, caplog, write
 ):
+    """That of an earlier run would speak of other settings; here a folder is in the way."""
     pieces = [made_up(30), made_up(30, 1)]
     folder, names = indexed(tmp_path, *pieces)
-    before = files_of(folder)
     monkeypatch.setattr(index_module, "FILE_ROWS", 30)
     parts = parts_of(names, 30, "y")
     _, last = chunks_to_index(folder, parts)
     folder.write(f"{INDEX_FOLDER}/{last.index}/00001.rows/in-the-way", b"")
-    write_index(folder, parts)
+    monkeypatch.setattr(index_module, "write_index_file", write)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'pipelines'}")
+    with opening(Pool(1, restarts=0)):
+        write_index(folder, parts)
     assert "index_not_written" in caplog.text
-    assert "00001.rows" in caplog.text
-    assert files_of(folder) == before
-    assert look_up(folder, pieces[1].digests).found.all()
+    words = {write_index_file: "00001.rows", be_killed: "killed", lack_memory: "Memory"}
+    assert words[write] in caplog.text
+    assert (read_index(folder), files_of(folder)) == (None, {})
+    same_values(look_up(folder, pieces[0].digests, name=INPUT), pieces[0])
+
+
+@pytest.mark.parametrize("by_service", [False, True])
+def test_few_files_are_written_at_the_same_time(tmp_path, monkeypatch, by_service):
+    """They take the memory, however many processes or threads a run has."""
+    monkeypatch.setattr(index_module, "FILE_ROWS", 30)
+    folder = own(tmp_path / "out")
+    parts = parts_of(store(folder, [made_up(30, seed) for seed in range(8)]), 30)
+    writing, counts, write, lock = [], [], write_index_file, threading.Lock()
+
+    def write_slowly(folder, chunk):
+        with lock:
+            writing.append(chunk)
+            counts.append(len(writing))
+        time.sleep(0.02)
+        written = write(folder, chunk)
+        with lock:
+            writing.remove(chunk)
+        return written
+
+    monkeypatch.setattr(index_module, "write_index_file", write_slowly)
+    monkeypatch.setattr(index_module.pool, "ask", lambda function, *given: function(*given))
+    if by_service:
+        chunks = chunks_to_index(folder, parts)
+        written = in_parallel(lambda chunk: next(index_chunk(folder, chunk)), chunks)
+        declare_index(folder, written)
+    else:
+        with opening(Pool(4, restarts=0, at_once=4)):
+            write_index(folder, parts)
+    assert (max(counts), len(read_index(folder).files)) == (2, 8)
 
 
 @pytest.mark.process

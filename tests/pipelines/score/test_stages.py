@@ -1,5 +1,7 @@
 """What flows between the stages and steps of the scoring pipeline, and who builds its index."""
 
+import errno
+import itertools
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -137,6 +139,27 @@ def test_all_workers_build_the_index_of_one_process(
     assert job.spec.folder.exists(GROUPS_FILE)
     assert len(index_of(tmp_path / "one")) > (5 if is_scored else 0)
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("name", [".keys", "index.json"])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_index_without_room_stops_no_job_of_a_service(
+    tmp_path, dump, tiny_folder, monkeypatch, caplog, name, is_full
+):
+    """If a worker alone had none, its end makes the index."""
+    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    failures, write = itertools.count(), OutputFolder.write_all
+
+    def write_all(own, contents):
+        if any(name in one for one in contents) and (is_full or next(failures) == 0):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(own, contents)
+
+    monkeypatch.setattr(OutputFolder, "write_all", write_all)
+    assert jobs.run_prepared(job)["success"]
+    job.spec.folder.release()
+    assert "index_not_written" in caplog.text
+    assert len(index_of(tmp_path / "out")) == (0 if is_full else 3)
 
 
 # What changes after workers have read a run for its groups and index.
