@@ -67,7 +67,7 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
     rows = np.zeros(2 * len(groups), dtype=keyed_rows.ENTRY)
     # Rows of a document differ in length, and repeats do not.
     rows["text_tokens"] = np.tile(same, 2)
-    rows["cell"], rows["cluster"] = np.tile(groups, 2), np.tile(documents, 2)
+    rows["group"], rows["cluster"] = np.tile(groups, 2), np.tile(documents, 2)
     middle = random.normal(0.85, 0.05, len(groups))
 
     def night(before: Doubles | None) -> Doubles:
@@ -132,8 +132,8 @@ def _compared(family: Family, rows: keyed_rows.Entries, now: Doubles, other: Dou
     )
     sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
     names = range(family.groups)
-    groups = tuple(sums.compared((str(one),), [one], 0) for one in names)
-    return comparison(sums.compared(WHOLE, range(number), 0), groups, options)
+    groups = tuple(sums.compared((str(one),), slice(one, one + 1), 0) for one in names)
+    return comparison(sums.compared(WHOLE, slice(None), 0), groups, options)
 
 
 def _deviations(family: Family, rows: int, random: np.random.Generator) -> Doubles:

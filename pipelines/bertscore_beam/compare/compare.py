@@ -8,9 +8,8 @@ disk and in memory.
 """
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
@@ -24,7 +23,7 @@ from bertscore_beam.compare.settings import (
     compare_settings,
     describe_differences,
 )
-from bertscore_beam.dump.census import WHOLE
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import values_as_text
@@ -37,6 +36,7 @@ from bertscore_beam.records.finished import (
     open_finished,
     read_rows,
 )
+from bertscore_beam.records.groups import group_order
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats.paired import RESAMPLES, holm
 
@@ -131,16 +131,37 @@ def compare_finished(
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
-    languages = {language for run in runs for language in run.languages}
-    if run.notes.fields.language is None or len(languages) < 2:
-        languages = set()
-    column = _language_column(options, runs) if languages else None
+    compared = _compare(options, runs, references, settings)
+    scored = {language for run in runs for language in run.languages}
+    if run.notes.fields.language is None or len(scored) < 2:
+        return compared
+    languages: list[tuple[results.GroupComparison, ...]] = [()] * len(compared.comparisons)
+    of_language = _options_of_languages(options, runs, compared)
+    if of_language is not None:
+        languages = [
+            tuple(group for group in one.groups if group.group[0] in scored)
+            for one in _compare(of_language, runs, references, settings).comparisons
+        ]
+    comparisons = (
+        replace(one, languages=own, num_languages=len(scored))
+        for one, own in zip(compared.comparisons, languages, strict=True)
+    )
+    return replace(compared, comparisons=tuple(comparisons))
+
+
+def _compare(
+    options: CompareOptions,
+    runs: Sequence[FinishedRun],
+    references: str | None,
+    settings: Sequence[SettingsDifference],
+) -> results.Compared:
+    """Compare runs that may be compared; see `pair_sides`."""
     comparisons: list[results.Comparison] = []
     rankings: list[results.Ranking] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
-        paired = pair_sides(options, measure, runs, references, settings, column)
-        own = [_comparison(options, measure, run, paired, sums, languages) for sums in paired.sums]
+        paired = pair_sides(options, measure, runs, references, settings)
+        own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
     corrected = _corrected(comparisons, len(options.measure))
@@ -150,42 +171,49 @@ def compare_finished(
     )
 
 
-def _language_column(options: CompareOptions, runs: Sequence[FinishedRun]) -> str | None:
-    """Return the column of languages, if each is compared by itself, too.
+def _options_of_languages(
+    options: CompareOptions, runs: Sequence[FinishedRun], compared: results.Compared
+) -> CompareOptions | None:
+    """Return how each language is compared: with each group, unless those may be too many.
 
     None where that says nothing new, or runs have their languages in other columns.
     """
-    first, *others = (run.notes.fields.language for run in runs)
-    is_known = first in options.by or options.is_ranking
-    return None if is_known or any(other != first for other in others) else first
+    column = runs[0].notes.fields.language
+    if column is None or any(run.notes.fields.language != column for run in runs):
+        return None
+    if column in options.by or options.is_ranking:
+        return None
+    names = {language for run in runs for language in run.summary.languages}
+    groups = sum(max(1, len(one.groups)) for one in compared.comparisons)
+    are_few = len(names) * groups <= MOST_GROUPS * len(options.measure)
+    return replace(
+        options,
+        by=(column, *options.by) if are_few else (column,),
+        by_language=True,
+        fail_if_drop=None,
+        moved_rows=0,
+    )
 
 
 def _corrected(
     comparisons: Sequence[results.Comparison], measures: int
 ) -> tuple[results.Comparison, ...]:
-    """Correct the p values of each pair of sides: of wholes, of groups, and of languages."""
+    """Correct the p values of each pair of sides: of groups, and of the wholes by themselves."""
     pairs = len(comparisons) // measures
     corrected = list(comparisons)
     for number in range(pairs):
         same = comparisons[number::pairs]
-        wholes = _adjusted([one.whole for one in same])
-        groups = _adjusted([group for one in same for group in one.groups])
-        languages = _adjusted([group for one in same for group in one.languages])
+        wholes = iter(holm([one.whole.p_value for one in same]))
+        groups = iter(holm([group.p_value for one in same for group in one.groups]))
         corrected[number::pairs] = [
             replace(
                 one,
-                whole=next(wholes),
-                groups=tuple(islice(groups, len(one.groups))),
-                languages=tuple(islice(languages, len(one.languages))),
+                whole=replace(one.whole, p_adjusted=next(wholes)),
+                groups=tuple(replace(group, p_adjusted=next(groups)) for group in one.groups),
             )
             for one in same
         ]
     return tuple(corrected)
-
-
-def _adjusted(groups: Sequence[results.GroupComparison]) -> Iterator[results.GroupComparison]:
-    p_values = holm([group.p_value for group in groups])
-    return (replace(group, p_adjusted=p) for group, p in zip(groups, p_values, strict=True))
 
 
 def _place(run: FinishedRun) -> str:
@@ -242,21 +270,16 @@ def _reference_digests(run: FinishedRun) -> dict[str, str]:
 
 
 def _comparison(
-    options: CompareOptions,
-    measure: str,
-    run: FinishedRun,
-    paired: Paired,
-    sums: PairedGroups,
-    languages: Collection[str],
+    options: CompareOptions, measure: str, run: FinishedRun, paired: Paired, sums: PairedGroups
 ) -> results.Comparison:
-    groups, reader, pairs = paired.reader.groups, paired.reader, len(paired.sums)
-    of_languages = {name: cells for name, cells in reader.languages.items() if name[0] in languages}
-    _check_references(options, sums.counts(groups[WHOLE]), sums.names)
-    resamples, too_strict = _resamples(options, pairs, len(groups) - 1)
-    whole, *own = (
-        sums.compared(name, cells, resamples[name != WHOLE]) for name, cells in groups.items()
-    )
-    (_, for_languages), _ = _resamples(options, pairs, len(of_languages))
+    _check_references(options, sums)
+    numbers = paired.reader.groups
+    names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
+    resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
+    groups = [
+        sums.compared(name, paired.reader.slice_of(name), resamples[name != WHOLE])
+        for name in names
+    ]
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
     fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
@@ -272,16 +295,12 @@ def _comparison(
         confidence=options.confidence,
         drop=options.fail_if_drop,
         settings=sums.settings,
-        whole=whole,
-        groups=tuple(own),
+        whole=groups[0],
+        groups=tuple(groups[1:]),
         moved=moved,
         system=None if options.systems is None else options.system_column,
         explain=explain,
-        warnings=_warnings_of(whole, options, paired, sums, too_strict),
-        languages=tuple(
-            sums.compared(name, cells, for_languages) for name, cells in of_languages.items()
-        ),
-        num_languages=len(languages) or 1,
+        warnings=_warnings_of(groups[0], options, paired, sums, too_strict),
     )
 
 
@@ -325,10 +344,8 @@ def check_paired(compared: results.Compared) -> None:
             )
 
 
-def _check_references(
-    options: CompareOptions, counts: results.PairCounts, names: tuple[str, str]
-) -> None:
-    side, other = names
+def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
+    counts, (side, other) = sums.counts(slice(None)), sums.names
     if counts.other_references and not options.key and not options.force:
         raise ConfigError(
             f"rows cannot be paired by file and position: got {counts.other_references:,} of "
@@ -340,7 +357,7 @@ def _check_references(
 def _moved(
     paired: Paired, sums: PairedGroups, run: FinishedRun, key: Sequence[str]
 ) -> tuple[results.MovedRow, ...]:
-    files, cells, moved = list(paired.reader.files), list(paired.reader.cells), sums.moved()
+    files, groups, moved = list(paired.reader.files), list(paired.reader.groups), sums.moved()
     places = [RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
     named = read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
@@ -352,7 +369,7 @@ def _moved(
             row=place.row,
             against_file=files[theirs["file"]],
             against_row=int(theirs["row"]),
-            group=paired.reader.group_of(cells[mine["cell"]]),
+            group=groups[mine["group"]],
             key=tuple(values_as_text(column_of(own, name))[0] for name in key),
         )
         for (mine, theirs), place, own in zip(moved, places, named, strict=True)

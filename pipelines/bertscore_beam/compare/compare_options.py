@@ -33,6 +33,7 @@ class CompareOptions(Options):
         system_column: Column of the systems.
         seed: Of the tests by resampling.
         moved_rows: How many rows are kept of those that rose most, and of those that fell most.
+        by_language: Whether the first column of groups has languages: equal codes are one group.
     """
 
     example = "bertscore-beam compare scores/today scores/before --key id --by system"
@@ -56,6 +57,7 @@ class CompareOptions(Options):
     system_column: str = field(default="system", metadata={**COLUMN, "name": "system"})
     seed: int = 12345
     moved_rows: int = field(default=10, metadata={"internal": True})
+    by_language: bool = field(default=False, metadata={"internal": True})
 
     @property
     def is_ranking(self) -> bool:

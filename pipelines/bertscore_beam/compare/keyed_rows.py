@@ -5,7 +5,7 @@ with probability 1.5e-23.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from bertscore_beam.dump.texts import dictionary_of, values_as_text
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
-from bertscore_beam.records.groups import group_order, metric_labels, metric_rows, with_language
+from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
 from bertscore_beam.records.summary import error_metrics
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import NOT_COUNTED, Doubles, clipped_f1, is_clipped
@@ -43,7 +43,7 @@ ENTRY = np.dtype(
         # Before rescaling.
         ("raw", "<f8"),
         ("file", "<u4"),
-        ("cell", "<u4"),
+        ("group", "<u4"),
         ("side", "<u2"),
         ("text_tokens", "<i4"),
         ("unknown_tokens", "<i4"),
@@ -81,13 +81,11 @@ class Clipped(NamedTuple):
 
 
 class RowReader:
-    """Reads rows as entries, and numbers their files, cells and systems alike in all runs.
-
-    A cell has the rows of a group; of one language, too, where each is compared by itself.
+    """Reads rows as entries, and numbers their files, groups and systems alike in all runs.
 
     Attributes:
         files: Number of each input file, in order of appearance; so are the next two.
-        cells: Number of each cell, by the language, if cells are of one, and the group.
+        groups: Number of each group.
         is_negated: Whether lower is better: greater is, with a minus.
         systems: Number of each system, as the group of its name; of rows without one as (None,).
         labels: Number of each label of a metric of corpora.
@@ -95,17 +93,10 @@ class RowReader:
     """
 
     def __init__(
-        self,
-        options: CompareOptions,
-        measure: str,
-        runs: Sequence[FinishedRun] = (),
-        language: str | None = None,
+        self, options: CompareOptions, measure: str, runs: Sequence[FinishedRun] = ()
     ) -> None:
-        """Begin with nothing; a metric of the runs is a measure before a column of that name.
-
-        `language` is the column of the languages that are compared by themselves.
-        """
-        self._options, self.measure, self._language = options, measure, language
+        """Begin with nothing; a metric of the runs is a measure before a column of that name."""
+        self._options, self.measure = options, measure
         metrics = {*columns.METRICS, *chain.from_iterable(run.metrics for run in runs)}
         self._column = columns.SCORES.get(measure, measure)
         if measure in metrics - {*columns.SCORES}:
@@ -113,7 +104,7 @@ class RowReader:
         self.is_negated = any(measure in error_metrics(run.summary.content) for run in runs)
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
-        self.cells: dict[Group, int] = {}
+        self.groups: dict[Group, int] = {}
         names = options.systems or ()
         self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
         self.labels: dict[str, int] = {}
@@ -138,7 +129,7 @@ class RowReader:
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
         names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns]
         language = run.notes.fields.language
-        names += [language] if language is not None and (counts or self._language) else []
+        names += [language] if counts and language is not None else []
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=self.entry)
@@ -161,9 +152,8 @@ class RowReader:
                 usable = _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
-            by = options.by if self._language is None else (self._language, *options.by)
-            entries["cell"] = _numbered(table, by, self.cells, self._language is not None)
-            check_number({self.group_of(cell) for cell in self.cells}, options.by)
+            entries["group"] = _numbered(table, options.by, self.groups, options.by_language)
+            check_number(self.groups, options.by)
             if options.systems is not None:
                 by = (options.system_column,)
                 entries["side"] = _numbered(table, by, self.systems)
@@ -175,28 +165,11 @@ class RowReader:
                     )
             yield entries
 
-    def group_of(self, cell: Group) -> Group:
-        """Return the group of a cell."""
-        return cell if self._language is None else cell[1:]
-
-    @property
-    def groups(self) -> dict[Group, list[int]]:
-        """The cells of all rows, then those of each group, in order."""
-        return {WHOLE: list(self.cells.values())} | self._cells_by(self.group_of)
-
-    @property
-    def languages(self) -> dict[Group, list[int]]:
-        """The cells of each group of each language, in order; if these are too many, of each."""
-        if self._language is None:
-            return {}
-        are_few = len(self.cells) <= MOST_GROUPS
-        return self._cells_by(lambda cell: cell if are_few else cell[:1])
-
-    def _cells_by(self, name: Callable[[Group], Group]) -> dict[Group, list[int]]:
-        found: dict[Group, list[int]] = {}
-        for cell, number in self.cells.items():
-            found.setdefault(name(cell), []).append(number)
-        return {name: found[name] for name in sorted(found, key=group_order)}
+    def slice_of(self, group: Group) -> slice:
+        """Return the places of a group, or of `WHOLE`, among all groups."""
+        if group == WHOLE:
+            return slice(None)
+        return slice(self.groups[group], self.groups[group] + 1)
 
     def for_means(self, entries: Entries) -> Clipped:
         """Return the scores of entries as means take them."""

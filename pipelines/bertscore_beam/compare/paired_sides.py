@@ -41,9 +41,9 @@ from bertscore_core.tokens import IntArray
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
 
-# Add up the paired rows of two sides, by cell: counts, sums, clusters, and the rows that moved.
+# Add up the paired rows of two sides, by group: counts, sums, clusters, and the rows that moved.
 #
-# Memory is bounded by the number of cells and of clusters, whatever the number of rows.
+# Memory is bounded by the number of groups and of clusters, whatever the number of rows.
 
 _BLOCK = 32
 """Rows of a file that are kept or left out together, to see whether neighbours move together."""
@@ -74,7 +74,7 @@ class PairedGroups:
         sides: tuple[int, int],
         names: Sequence[str],
         settings: SettingsDifference,
-        cells: int,
+        groups: int,
         corpus: str | None,
         *,
         has_repeats: bool,
@@ -88,8 +88,8 @@ class PairedGroups:
         self.names = names[sides[0]], names[sides[1]]
         self._options, self._corpus = options, corpus
         self._corpora: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
-        self._counts = np.zeros((len(_COUNTS), cells), dtype=np.int64)
-        self._totals = np.zeros((2, cells))
+        self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
+        self._totals = np.zeros((2, groups))
         no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
         self._no_pairs = PairedSums.of(np.zeros(0), no_keys)
         self._pairs = SumsByName[int, PairedSums]()
@@ -107,40 +107,44 @@ class PairedGroups:
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
         in_run, in_against = mine >= 0, theirs >= 0
-        cells = np.where(in_run, entries["cell"][mine], entries["cell"][theirs]).astype(np.int64)
+        groups = np.where(in_run, entries["group"][mine], entries["group"][theirs]).astype(np.int64)
         scored = in_run & ~np.isnan(entries["score"][mine])
         before = in_against & ~np.isnan(entries["score"][theirs])
         both = in_run & in_against
         pairs = scored & before
-        self._count("pairs", cells[pairs])
-        self._count("lost", cells[both & before & ~scored])
-        self._count("gained", cells[both & scored & ~before])
-        self._count("unscored", cells[both & ~scored & ~before])
-        self._count("only_run", cells[in_run & ~in_against])
-        self._count("only_against", cells[in_against & ~in_run])
-        self._count("only_against_scored", cells[before & ~in_run])
-        self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), cells[pairs])
+        self._count("pairs", groups[pairs])
+        self._count("lost", groups[both & before & ~scored])
+        self._count("gained", groups[both & scored & ~before])
+        self._count("unscored", groups[both & ~scored & ~before])
+        self._count("only_run", groups[in_run & ~in_against])
+        self._count("only_against", groups[in_against & ~in_run])
+        self._count("only_against_scored", groups[before & ~in_run])
+        self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
         if self._options.cluster is not None:
             missing = before & ~scored
-            clusters, of_cells = entries["cluster"][theirs[missing]], cells[missing]
-            for cell in np.unique(of_cells).tolist():
-                lost = clusters[of_cells == cell]
-                self._missing.add(cell, ClusterSums.of(np.ones(len(lost)), lost))
+            clusters, of_groups = entries["cluster"][theirs[missing]], groups[missing]
+            for group in np.unique(of_groups).tolist():
+                lost = clusters[of_groups == group]
+                self._missing.add(group, ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
-        self, entries: Entries, clipped: Clipped, places: tuple[IntArray, IntArray], cells: IntArray
+        self,
+        entries: Entries,
+        clipped: Clipped,
+        places: tuple[IntArray, IntArray],
+        groups: IntArray,
     ) -> None:
         mine, theirs = (entries[side] for side in places)
         now, before = map(clipped.at, places)
         differences, noise = now.scores - before.scores, self.settings.noise
         for row, side in enumerate((now, before)):
-            self._totals[row] += np.bincount(cells, side.scores, self._totals.shape[1])
-        self._count("clipped", cells[now.is_clipped | before.is_clipped])
+            self._totals[row] += np.bincount(groups, side.scores, self._totals.shape[1])
+        self._count("clipped", groups[now.is_clipped | before.is_clipped])
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
-        self._count("other_references", cells[others & (theirs["reference"] != 0)])
+        self._count("other_references", groups[others & (theirs["reference"] != 0)])
         raw = now.raw - before.raw
-        self._count("up", cells[raw > noise])
-        self._count("down", cells[raw < -noise])
+        self._count("up", groups[raw > noise])
+        self._count("down", groups[raw < -noise])
         is_moved = np.abs(raw) > noise
         moves = np.zeros(len(raw))
         np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
@@ -151,71 +155,69 @@ class PairedGroups:
             candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
             self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
-            self._corpora.append((cells, mine["label"], mine["counts"], theirs["counts"]))
+            self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
         if self._options.cluster is None and not self._options.is_ranking:
             self._in_order.add(mine, differences)
         keys = None
         if self._no_pairs.keys is not None:
             tokens = mine["text_tokens"], theirs["text_tokens"], mine["reference"]
             keys = _keys(now.scores.view(np.uint64), before.scores.view(np.uint64), *tokens)
-        for cell, rows in enumerate(self._rows_by_cell(cells)):
+        for group, rows in enumerate(self._rows_by_group(groups)):
             if not len(rows):
                 continue
             own = None if keys is None else keys[rows]
-            self._pairs.add(cell, PairedSums.of(differences[rows], own))
+            self._pairs.add(group, PairedSums.of(differences[rows], own))
             for read in (mine[rows], theirs[rows]):
                 counted = read["text_tokens"], read["unknown_tokens"]
-                self._unknown.add(cell, UnknownTokens.of(*counted))
+                self._unknown.add(group, UnknownTokens.of(*counted))
             if self._options.cluster is not None:
                 sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
-                self._clusters.add(cell, sums)
+                self._clusters.add(group, sums)
 
     @property
     def neighbours(self) -> float | None:
-        """Rank correlation of rows of a cell that follow each other; None if they are unrelated.
+        """Rank correlation of rows of a group that follow each other; None if they are unrelated.
 
         None with clusters, too.
         """
         return self._in_order.correlation()
 
-    def _count(self, name: str, cells: IntArray) -> None:
+    def _count(self, name: str, groups: IntArray) -> None:
         row = self._counts[_COUNTS.index(name)]
-        row += np.bincount(cells, minlength=len(row))
+        row += np.bincount(groups, minlength=len(row))
 
     def moved(self) -> _Moved:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
         return sorted(chain(*self._moved.values()), key=_by_distance)
 
-    def counts(self, cells: Sequence[int]) -> results.PairCounts:
-        """Return what became of the rows of some cells."""
-        counts = self._counts[:, cells].sum(axis=1)
+    def counts(self, groups: slice) -> results.PairCounts:
+        """Return what became of the rows of some groups."""
+        counts = self._counts[:, groups].sum(axis=1)
         return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
 
-    def compared(
-        self, name: Group, cells: Sequence[int], resamples: int
-    ) -> results.GroupComparison:
-        """Return the comparison of a group, which has these cells; no p value is corrected."""
+    def compared(self, name: Group, groups: slice, resamples: int) -> results.GroupComparison:
+        """Return the comparison of a group, or of all of them; no p value is corrected."""
         options = self._options
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
-        counts = self.counts(cells)
-        totals = self._totals[:, cells].sum(axis=1)
+        counts, numbers = self.counts(groups), range(self._counts.shape[1])[groups]
+        totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
         clusters, lost_together = None, 1.0
         if options.cluster is not None:
             clusters, missing = (
-                ClusterSums.merge([_NO_CLUSTERS, *sums.parts(cells)])
+                ClusterSums.merge([_NO_CLUSTERS, *sums.parts(numbers)])
                 for sums in (self._clusters, self._missing)
             )
             if len(missing):
                 lost_together = float(missing.totals @ missing.totals / missing.totals.sum())
         result = paired_result(
-            PairedSums.merge([self._no_pairs, *self._pairs.parts(cells)]),
+            PairedSums.merge([self._no_pairs, *self._pairs.parts(numbers)]),
             clusters,
             resamples=resamples,
             **how,
         )
-        unknown = UnknownTokens.merge(self._unknown.parts(cells))
-        corpus, ways = self._compared_corpora(cells, resample=resamples > 0, **how)
+        unknown = UnknownTokens.merge(self._unknown.parts(numbers))
+        corpus, ways = self._compared_corpora(groups, resample=resamples > 0, **how)
         return results.GroupComparison(
             group=name,
             counts=counts,
@@ -230,24 +232,22 @@ class PairedGroups:
 
     @cached_property
     def _corpus_rows(self) -> tuple[IntArray, IntArray, IntArray, list[IntArray]]:
-        """The labels and counts of all pairs, of both sides, and which of them each cell has."""
-        cells, labels, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
+        """The labels and counts of all pairs, of both sides, and which of them each group has."""
+        groups, labels, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
-        return labels, mine, theirs, self._rows_by_cell(cells)
+        return labels, mine, theirs, self._rows_by_group(groups)
 
-    def _rows_by_cell(self, cells: IntArray) -> list[IntArray]:
-        ends = np.cumsum(np.bincount(cells, minlength=self._counts.shape[1]))
-        return np.split(np.argsort(cells, kind="stable"), ends[:-1])
+    def _rows_by_group(self, groups: IntArray) -> list[IntArray]:
+        ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
+        return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
-    def _compared_corpora(
-        self, cells: Sequence[int], **how: Any
-    ) -> tuple[CorpusResult | None, int]:
+    def _compared_corpora(self, groups: slice, **how: Any) -> tuple[CorpusResult | None, int]:
         """Return the comparison of a corpus, and how many ways its texts are cut in."""
         name = self._corpus
         if name is None or not self._counts.any():
             return None, 1
-        labels, *sides, of_cells = self._corpus_rows
-        rows = np.sort(np.concatenate([of_cells[cell] for cell in cells]))  # as they were read
+        labels, *sides, of_groups = self._corpus_rows
+        rows = np.sort(np.concatenate(of_groups[groups]))  # as they were read
         if (ways := len(np.unique(labels[rows]))) > 1:
             return None, ways
         mine, theirs = (counts[rows].astype(np.float64) for counts in sides)
@@ -289,7 +289,7 @@ class _RowsInOrder:
 
     def add(self, entries: Entries, differences: Doubles) -> None:
         """Add rows with their differences, and keep some."""
-        self._rows.append(self._sample(entries[["cell", "file", "row"]], differences))
+        self._rows.append(self._sample(entries[["group", "file", "row"]], differences))
         while sum(len(rows) for rows, _ in self._rows) > _MOST_NEIGHBOURS:
             self._share /= 2
             self._rows = [self._sample(*rows) for rows in self._rows]
@@ -306,11 +306,11 @@ class _RowsInOrder:
         if not any(len(rows) for rows, _ in self._rows):
             return None
         entries, differences = map(np.concatenate, zip(*self._rows, strict=True))
-        order = np.lexsort((entries["row"], entries["file"], entries["cell"]))
+        order = np.lexsort((entries["row"], entries["file"], entries["group"]))
         entries = entries[order]
         entries["row"] //= _BLOCK
         follows = entries[1:] == entries[:-1]
-        # That a cell or a long stretch has changed more than others does not show documents.
+        # That a group or a long stretch has changed more than others does not show documents.
         entries["row"] //= _STRETCH // _BLOCK
         stretches = np.cumsum(np.append(True, entries[1:] != entries[:-1])) - 1
         ranks = rankdata(differences[order])
@@ -327,7 +327,7 @@ class Paired(NamedTuple):
     """What reading and pairing gave: the sums of each pair of sides.
 
     `common` has the number of the rows that all systems have scored, and the sums of their scores
-    by system. Shape (cells, 1 + systems).
+    by system. Shape (groups, 1 + systems).
     """
 
     names: tuple[str, ...]
@@ -343,15 +343,13 @@ def pair_sides(
     runs: Sequence[FinishedRun],
     references: str | None,
     settings: Sequence[SettingsDifference],
-    language: str | None,
 ) -> Paired:
     """Read all rows, put them on the disk, and add them up by pair of sides.
 
     Without systems each run is a side. `references` is the column of references to digest; None if
-    that is not needed. `settings` has one for each AGAINST, or one for all systems. `language` is
-    the column of the languages that are compared by themselves.
+    that is not needed. `settings` has one for each AGAINST, or one for all systems.
     """
-    reader = RowReader(options, measure, runs, language)
+    reader = RowReader(options, measure, runs)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ()) or len(rows)
     with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
@@ -397,7 +395,7 @@ def _add_up(
     pairs = [*combinations(range(len(names)), 2)]
     if not options.is_ranking:
         pairs = pairs[: len(names) - 1]
-    cells, groups = len(reader.cells), len(reader.groups) - 1
+    groups = len(reader.groups)
     if len(pairs) * groups > MOST_GROUPS:
         raise ConfigError(
             f"there is too much to compare: got {len(pairs):,} comparisons of {groups:,} "
@@ -409,10 +407,10 @@ def _add_up(
     of_pairs = [*settings] * (len(pairs) // len(settings))
     corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(options, pair, names, own, cells, corpus, has_repeats=reader.is_own)
+        PairedGroups(options, pair, names, own, groups, corpus, has_repeats=reader.is_own)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
-    common = np.zeros((cells, 1 + len(names)))
+    common = np.zeros((groups, 1 + len(names)))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for entries in buckets.take(reader.entry):
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
@@ -424,9 +422,9 @@ def _add_up(
         if options.is_ranking:
             scores = np.where(places < 0, np.nan, clipped.scores[places])
             rows = ~np.isnan(scores).any(axis=1)
-            of_cell = entries["cell"][places[rows, 0]].astype(np.int64)
-            for column, values in enumerate([np.ones(len(of_cell)), *scores[rows].T]):
-                common[:, column] += np.bincount(of_cell, values, cells)
+            of_group = entries["group"][places[rows, 0]].astype(np.int64)
+            for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):
+                common[:, column] += np.bincount(of_group, values, groups)
     _check_unique(repeated, names, options)
     return sums, common
 

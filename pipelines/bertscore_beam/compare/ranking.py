@@ -34,10 +34,9 @@ def rankings_of(
         )
     by_pair = [(comparison.whole, *comparison.groups) for comparison in comparisons]
     rankings = []
-    cells = paired.reader.groups
     for groups in zip(*by_pair, strict=True):
         name = groups[0].group
-        sums = paired.common[cells[name]].sum(axis=0)
+        sums = paired.common[paired.reader.slice_of(name)].sum(axis=0)
         compared = dict(zip((own.sides for own in paired.sums), groups, strict=True))
         if sums[0]:
             common = int(sums[0]), sums[1:] / sums[0]

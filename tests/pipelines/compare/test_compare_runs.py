@@ -241,6 +241,27 @@ def test_nulls_are_a_group_of_their_own_and_clusters_by_themselves(tmp_path):
     assert any("('(null)', '1', '2', " in words for words in said)
 
 
+@pytest.mark.parametrize("languages", [1, 40])
+def test_neighbours_that_move_together_are_a_warning_also_of_languages_in_turn(languages, tmp_path):
+    rows, random = 4000, np.random.default_rng(5)
+    names = [first + second for first in "abcdefgh" for second in "abcde"][:languages]
+    given = {"language": pa.array(np.array(names)[np.arange(rows) % languages])}
+    f1, moves = random.uniform(0.4, 0.6, rows), random.normal(0, 0.02, rows)
+    documents = np.repeat(moves[: rows // 40], 40)
+    before, alone, together = (
+        made_run(
+            tmp_path / name,
+            {"x": scored(f1 + change, **given)},
+            signature=dict.fromkeys(names, SIGNATURE),
+        )
+        for name, change in {"a": 0.0 * moves, "b": moves, "c": documents}.items()
+    )
+    said = "Rows next to each other move together"
+    assert not [words for words in sole(alone, before).warnings if said in words]
+    (words,) = [words for words in sole(together, before).warnings if said in words]
+    assert "(rank correlation 0.9" in words
+
+
 def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
     before = table(rows=40)
     values = f1_of(before)
@@ -457,7 +478,7 @@ def plain(value):
 def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     groups, pieces = 500, 3
     rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
-    rows["cell"], rows["counts"] = np.arange(2 * groups) % groups, 4
+    rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
     options = CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(
@@ -467,7 +488,7 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
         clipped = paired_sides.RowReader(options, "bleu").for_means(rows)
         sums.add(rows, clipped, *np.arange(2 * groups).reshape(2, groups))
     for group in range(groups):
-        one = sums.compared((str(group),), [group], resamples=0)
+        one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
         assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)
     assert Counted.seen < 0.5 * pieces * groups**2
 
