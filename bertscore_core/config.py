@@ -29,23 +29,21 @@ from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 logger = logging.getLogger(__name__)
 
 
-_LEFT_OPEN = ("dtype", "num_layers", "backend")
-"""What a configuration may leave open (None, `auto`) and `settle` decides, beside its baseline."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """A configuration, and what the model's files decide of it. No weight is loaded.
 
     Attributes:
-        config: The configuration with all of that decided, and the values of the baseline: other
-            processes score by it in the same way.
+        asked: The configuration, with the number format that `auto` stands for.
+        config: The same with all of that decided, and the values of the baseline: other processes
+            score by it in the same way.
         tokenizer: The model's, its truncation length and prefix space decided.
         hidden_size: Length of an embedding, H.
         packs: Whether texts are laid end to end, and not padded: on a GPU, for the architectures of
             `packing.POSITIONS`.
     """
 
+    asked: ScorerConfig
     config: ScorerConfig
     files: ModelFiles
     tokenizer: TextTokenizer
@@ -127,28 +125,28 @@ def settle(config: ScorerConfig) -> Settings:
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = _settle_files(config)
-    if config.dtype == "auto":
-        config = replace(config, dtype=choose_dtype(files.model_type, config.device))
+    asked = config = _with_dtype(config, files)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
     config = replace(config, num_layers=num_layers, backend=backend)
     settings = Settings(
+        asked=asked,
         config=config,
         files=files,
         tokenizer=tokenizer,
         hidden_size=int(architecture.hidden_size),
         packs=_settle_packing(config, files, architecture),
     )
-    return _with_baseline(settings, config)
+    return _with_baseline(settings, asked)
 
 
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     """Settle a configuration that differs from settled ones in language and baseline alone."""
-    open_ones = [name for name in _LEFT_OPEN if getattr(config, name) in (None, "auto")]
-    config = replace(config, **{name: getattr(settings.config, name) for name in open_ones})
-    if model_part(settings.config) != model_part(config):
+    config = _with_dtype(config, settings.files)
+    # What was asked for, on both sides: left open by one alone, it may stand for something else.
+    if model_part(settings.asked) != model_part(config):
         raise ConfigError(
             f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
             "a configuration that differs in more than language and baseline; expected the rest to "
@@ -157,15 +155,23 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     return _with_baseline(settings, config)
 
 
-def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
-    files = settings.files
-    baseline = _settle_baseline(config, files)
+def _with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
+    if config.dtype != "auto":
+        return config
+    return replace(config, dtype=choose_dtype(files.model_type, config.device))
+
+
+def _with_baseline(settings: Settings, asked: ScorerConfig) -> Settings:
+    files, num_layers = settings.files, settings.num_layers
+    baseline = _settle_baseline(asked, files)
     if baseline is not None:  # fails if the table has too few rows
-        baseline.row(files.depth if config.all_layers else settings.num_layers)
+        baseline.row(files.depth if asked.all_layers else num_layers)
     # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
-    return replace(settings, config=replace(config, baseline=baseline))
+    backend = settings.backend
+    config = replace(asked, num_layers=num_layers, backend=backend, baseline=baseline)
+    return replace(settings, asked=asked, config=config)
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:

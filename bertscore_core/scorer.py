@@ -334,9 +334,6 @@ def _once(make: Callable[[Any], Made]) -> cached_property[Made]:
 class BertScorer:
     """Score candidates against references with one loaded model.
 
-    Attributes:
-        config: What was asked for.
-
     Examples:
         >>> scorer = BertScorer()                                          # doctest: +SKIP
         >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
@@ -351,7 +348,7 @@ class BertScorer:
             config: How to score, or the name of a model; the embedded default model when None.
             queue: The queue of the device, if several scorers take turns on it.
         """
-        self.config = as_config(config)
+        self._asked = as_config(config)
         engine = self._engine  # loads the model
         if queue is not None:
             self._engine = replace(engine, queue=queue)
@@ -362,7 +359,7 @@ class BertScorer:
     @_once
     def settings(self) -> Settings:
         """The configuration, and what the model's files decide of it."""
-        return settle(self.config)
+        return settle(self._asked)
 
     @_once
     def _engine(self) -> Engine:
@@ -397,9 +394,9 @@ class BertScorer:
     def __getstate__(self) -> dict[str, ScorerConfig]:
         settings: Settings | None = vars(self).get("settings")
         if settings is None:
-            return {"config": self.config}
+            return {"_asked": self._asked}
         # With the values of the baseline, whose file another machine may lack.
-        return {"config": replace(self.config, baseline=settings.baseline)}
+        return {"_asked": replace(settings.asked, baseline=settings.baseline)}
 
     def __copy__(self) -> "BertScorer":
         other = object.__new__(type(self))
@@ -413,7 +410,7 @@ class BertScorer:
             ConfigError: the configuration differs in more, or there is nothing to rescale with.
         """
         other = copy.copy(self)
-        other.config, other.settings = config, share_model(self.settings, config)
+        other.settings = share_model(self.settings, config)
         return other
 
     def __repr__(self) -> str:
@@ -424,6 +421,11 @@ class BertScorer:
             f"idf={self.config.idf}{rescaled}, dtype={signature.dtype!r}, "
             f"backend={signature.backend!r})"
         )
+
+    @property
+    def config(self) -> ScorerConfig:
+        """What was asked for, with the number format that `auto` stands for."""
+        return self.settings.asked
 
     @property
     def tokenizer(self) -> TextTokenizer:

@@ -138,17 +138,23 @@ def test_what_is_left_open_is_decided_once(tiny_folder):
     decided = {"dtype": "float32", "num_layers": settled.files.depth, "backend": "openvino"}
     assert settled.config == replace(asked, **decided)
     assert settle(settled.config).config == settled.config
-    for same in (asked, settled.config, replace(asked, language="de")):
+    for same in (asked, settled.asked, replace(asked, language="de")):
         shared = share_model(settled, same)
         assert shared.config == replace(settled.config, language=same.language)
-    for other in (
-        {"num_layers": 1},
-        {"backend": "torch"},
-        {"dtype": "bfloat16"},
-        {"empty": "zero"},
-    ):
+        assert shared.asked == replace(settled.asked, language=same.language)
+
+
+@pytest.mark.parametrize(
+    "change", [{"num_layers": 1}, {"backend": "torch"}, {"dtype": "bfloat16"}, {"empty": "zero"}]
+)
+def test_a_model_is_shared_for_language_and_baseline_alone(tiny_folder, change):
+    open_one = ScorerConfig(
+        model=str(tiny_folder("bert")), all_layers=True, dtype="auto", device="cpu"
+    )
+    stated = replace(open_one, **change)
+    for own, other in ((open_one, stated), (stated, open_one)):
         with pytest.raises(ConfigError, match="differs in more than language and baseline"):
-            share_model(settled, replace(asked, **other))
+            share_model(settle(own), other)
 
 
 @pytest.mark.model

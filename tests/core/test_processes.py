@@ -108,12 +108,22 @@ def test_threads_that_use_a_pickled_scorer_first_load_its_model_once(scorer, mon
 
 def test_a_pickled_scorer_loads_its_model_when_it_is_first_used(scorer):
     arrived = there_and_back(there_and_back(scorer))
-    assert list(vars(arrived)) == ["config"]
+    assert list(vars(arrived)) == ["_asked"]
     assert len(pickle.dumps(arrived)) == len(pickle.dumps(scorer)) < 1000
     np.testing.assert_array_equal(
         arrays(arrived.score(TEXTS, TEXTS[::-1])), arrays(scorer.score(TEXTS, TEXTS[::-1]))
     )
     assert arrived.signature() == scorer.signature()
+
+
+def test_a_pickled_scorer_keeps_its_number_format(tiny_scorer, monkeypatch):
+    """Where it arrives, another GPU may stand for another one."""
+    made = tiny_scorer(dtype="auto")
+    monkeypatch.setattr("bertscore_core.config.choose_dtype", lambda *_: "bfloat16")
+    arrived = there_and_back(made)
+    assert (arrived.config.dtype, arrived.config.backend) == ("float32", "auto")
+    assert arrived.config == made.config
+    assert arrived.signature() == made.signature()
 
 
 def test_a_pickled_scorer_has_its_baseline_with_it(tiny_scorer, tmp_path):
