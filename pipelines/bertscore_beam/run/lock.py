@@ -10,7 +10,8 @@ ran on this machine and has ended. Otherwise it is stale if no heartbeat has com
 The command of a run writes the heartbeats. A detached job outlives its command. There, every worker
 process writes them, too, unless another one has just done so. Before a heartbeat it looks whether
 its run still holds the lock, and it never changes the lock itself. Workers may need minutes to
-start. So the command deletes its last heartbeat, and without one such a job has `START_SECONDS`.
+start. So the command beats at once, and deletes its last heartbeat when they are to start: without
+one such a job has `START_SECONDS`.
 
 A stale lock can be taken over by mistake, if its holder was only suspended, and workers on other
 machines may outlive the command that started them. So a worker checks before it writes that its run
@@ -153,6 +154,9 @@ for a moment."""
 START_SECONDS = 900.0
 """How long a job that was submitted may be without a heartbeat until its workers begin. A machine
 with a GPU on Dataflow takes up to some ten minutes until it has the image and its drivers."""
+
+_SUBMITTED = b"submitted"
+"""The last heartbeat of the command of a detached job of 0.3.0, which deleted none."""
 
 LOOK_SECONDS = 5.0
 """How long a worker may write to an object store after it has seen that its run holds the lock."""
@@ -301,6 +305,8 @@ def hold(
     beating.start()
     is_done = False
     try:
+        if detached:  # killed without a heartbeat, it would seem to have submitted its job
+            write_atomically(lock.beat_path, uuid.uuid4().hex.encode())
         if end_job():
             delete(join(output, JOB_FILE))
         yield lock
@@ -408,7 +414,7 @@ def _watch(
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
     seconds, whether = STALE_SECONDS, "that run still lives"
-    if holder is not None and holder.detached and before is None:
+    if holder is not None and holder.detached and before in (None, _SUBMITTED):
         seconds, whether = START_SECONDS, "its workers begin"
     say(
         f"The output is locked by {describe(holder)}; watching for {seconds:.0f} s whether "

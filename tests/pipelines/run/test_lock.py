@@ -174,21 +174,35 @@ def test_a_job_keeps_its_lock_as_long_as_a_worker_beats(output, quick):
 
 
 @pytest.mark.parametrize(
-    ("has_begun", "waits_for"), [(True, "that run still lives"), (False, "its workers begin")]
+    ("beat", "seconds", "waits_for"),
+    [
+        (b"a beat", 0.1, "that run still lives"),
+        (None, 0.6, "its workers begin"),
+        (b"submitted", 0.6, "its workers begin"),  # by 0.3.0
+    ],
 )
-def test_a_job_without_workers_is_stale(output, quick, monkeypatch, has_begun, waits_for):
-    seconds = 0.1 if has_begun else 0.6
+def test_a_job_without_workers_is_stale(output, quick, monkeypatch, beat, seconds, waits_for):
     monkeypatch.setattr(locks, "STALE_SECONDS", 0.1)
     monkeypatch.setattr(locks, "START_SECONDS", 0.6)
     job, said, began = submit(output), [], time.monotonic()
-    if has_begun:
-        write_atomically(job.beat_path, b"a beat")
+    if beat is not None:
+        write_atomically(job.beat_path, beat)
     with take(output, said) as lock:
         lock.check()
         assert time.monotonic() - began > seconds
         assert beat_of(output, job.run) is None
     assert said[0].startswith("The output is locked by the detached job submitted by process")
     assert said[0].endswith(f"watching for {seconds:.0f} s whether {waits_for}.")
+
+
+def test_a_command_that_dies_before_it_submits_its_job_is_soon_stale(output, quick, monkeypatch):
+    """Also in its first seconds."""
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 600.0)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 0.1)
+    said = []
+    with hold(output, say=print, lost=print, detached=True), take(output, said) as lock:
+        lock.check()
+    assert said[0].endswith("watching for 0 s whether that run still lives.")
 
 
 def test_a_job_that_was_not_submitted_leaves_no_lock(output, quick):
