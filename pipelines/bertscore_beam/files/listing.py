@@ -142,13 +142,13 @@ def real_path(fs: AbstractFileSystem, path: str) -> str:
 
 def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
     """Return what is in a folder; nothing if the folder no longer exists."""
+    if _is_in_bucket(fs, folder.path):
+        return list(_by_page(fs, folder.path, "/"))
     try:
         if isinstance(fs, LocalFileSystem):
             with os.scandir(folder.path) as listing:
                 entries = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in entries if entry is not None]
-        if _is_in_bucket(fs, folder.path):
-            return list(_by_page(fs, folder.path, "/"))
         listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
     except _NOT_THERE:
         return []

@@ -8,7 +8,7 @@ import pytest
 from fsspec.asyn import sync_wrapper
 
 from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.files.find import file_version, search
+from bertscore_beam.files.find import Trouble, file_version, search
 from bertscore_beam.files.listing import list_files
 from tests.support.cloud_storage import CloudStorage, cloud_storage
 from tests.support.s3 import s3_bucket
@@ -48,6 +48,21 @@ def test_an_output_folder_is_listed_whole(store):
     assert list_files("gs://bucket/in") == {f"a/{name}": 4 for name in four} | two
     assert len(list_files("gs://bucket")) == 6
     assert list_files("gs://bucket/missing") == {}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("pattern", ["/a/*.parquet", "/a"])  # one folder, and all below it
+def test_a_bucket_that_goes_between_two_pages_is_not_an_empty_folder(store, monkeypatch, pattern):
+    answer = CloudStorage._list
+
+    def answer_first_page(self, request, bucket):
+        if "pageToken" in request.args:
+            self.buckets.clear()
+        return answer(self, request, bucket)
+
+    monkeypatch.setattr(CloudStorage, "_list", answer_first_page)
+    (found,) = search(f"gs://bucket/in{pattern}", ()).found
+    assert (found.path, found.trouble) == ("gs://bucket/in/a", Trouble.UNLISTED)
 
 
 @pytest.mark.process
