@@ -1,8 +1,8 @@
 """Count the languages and the groups of a dump before any model runs, and check both.
 
-    splits --a few row groups at a time--> SplitReader, chosen columns only --> Census
+    splits --pieces of files, a few at a time--> SplitReader, chosen columns only --> Census
 
-Of a row group only these columns are read, once; a split of it is in memory at a time.
+Of a file only these columns are read, from its start to its end; a split is in memory at a time.
 
 Languages are counted in all rows, since each has a setting of its own, which is checked before any
 model runs and is a part of the run's identity. By a sample, rows of a rare language would have no
@@ -13,7 +13,7 @@ has more groups than it had the night before is scored all the same.
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.reference_file import has_rows_for, num_keys
-from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
+from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
@@ -126,8 +126,10 @@ def check_number(groups: Collection[Group], by: Sequence[str]) -> None:
 MOST_LANGUAGES = 1000
 """More distinct codes than this are not those of languages: the registry has about 100."""
 
-_CHUNKS_AT_ONCE = 8
+_FILES_AT_ONCE = 8
 """Each takes the memory of a split."""
+_PIECE_SPLITS = 200
+"""So many splits are read in one go, so that an error or Ctrl-C does not wait for a long file."""
 _LOOKED_AT = 20
 """Files whose first split is looked at for groups."""
 
@@ -195,8 +197,8 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
     if language is None and not by:
         return Census()
     total = _Count()
-    count = partial(_count_chunk, language=language, by=by)
-    for piece in in_parallel(count, split_chunks(splits, 1), _CHUNKS_AT_ONCE):
+    count = partial(_count_piece, language=language, by=by)
+    for piece in in_parallel(count, _pieces(splits), _FILES_AT_ONCE):
         total.add(piece, language, by)
     return Census(
         languages=dict(total.languages), num_groups=len(total.groups), unread=total.unread
@@ -212,8 +214,8 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
         InputError: Rows have none.
     """
     rows, missing, example, used = 0, 0, "", set[str]()
-    look = partial(_keys_of_chunk, key=references.key)
-    for keys in in_parallel(look, split_chunks(splits, 1), _CHUNKS_AT_ONCE):
+    look = partial(_keys_of_piece, key=references.key)
+    for keys in in_parallel(look, _pieces(splits), _FILES_AT_ONCE):
         rows += len(keys)
         used.update(filter(None, keys))
         for key, is_there in zip(keys, has_rows_for(references, keys), strict=True):
@@ -231,10 +233,10 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
     return f"No row of the input has {unused:,} of the keys in {shown!r}." if unused else ""
 
 
-def _keys_of_chunk(chunk: RowGroupSplits, key: str) -> list[str | None]:
+def _keys_of_piece(piece: Sequence[Split], key: str) -> list[str | None]:
     keys: list[str | None] = []
-    with closing(SplitReader(chunk.splits, [key])) as reader:
-        for split in chunk.splits:
+    with closing(SplitReader(piece, [key])) as reader:
+        for split in piece:
             with suppress(*UNREADABLE):
                 read = reader.read(split)
                 bad = set() if read.lines is None else read.lines.bad.keys()
@@ -262,11 +264,24 @@ class _Count:
         check_number(self.groups, by)
 
 
-def _count_chunk(chunk: RowGroupSplits, language: str | None, by: Sequence[str]) -> _Count:
+def _pieces(splits: Iterable[Split]) -> Iterator[list[Split]]:
+    """Cut splits into pieces, each of one file, which begin and end with a row group."""
+    piece: list[Split] = []
+    for _, row_group in itertools.groupby(splits, row_group_of):
+        more = list(row_group)
+        if piece and (len(piece) >= _PIECE_SPLITS or piece[0].path != more[0].path):
+            yield piece
+            piece = []
+        piece += more
+    if piece:
+        yield piece
+
+
+def _count_piece(piece: Sequence[Split], language: str | None, by: Sequence[str]) -> _Count:
     total = _Count()
     columns = [*by] if language is None else [language, *by]
-    with closing(SplitReader(chunk.splits, columns)) as reader:
-        for split in chunk.splits:
+    with closing(SplitReader(piece, columns)) as reader:
+        for split in piece:
             try:
                 table = reader.read(split).table
             except UNREADABLE:

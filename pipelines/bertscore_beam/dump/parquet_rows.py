@@ -14,7 +14,7 @@ from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.lines import LINE_COLUMN
 from bertscore_beam.dump.parquet import BUFFER_BYTES, open_parquet
 from bertscore_beam.dump.paths import roots_of
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.text.text_source import footer_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import RemoteFile, source_size
@@ -38,18 +38,18 @@ _PEEK_BYTES = 4096
 def read_parquet(
     splits: Sequence[Split], columns: Sequence[str] | None
 ) -> Generator[pa.Table, Split, None]:
-    """Read the rows of splits of one row group, in order, with their types and the metadata.
+    """Read the rows of splits of one file, in order, with their types and the metadata.
 
-    The first split is read first; send another one for its rows. What lies between the two is
-    decoded and dropped. After an error it must be called again, with the splits that are left. Of a
-    path in `columns`, None for all, the whole top-level column is read; one that the file does not
-    have is left out.
+    The first split is read first; send another one for its rows. What lies between the two in one
+    row group is decoded and dropped. After an error it must be called again, with the splits that
+    are left. Of a path in `columns`, None for all, the whole top-level column is read; one that
+    the file does not have is left out.
 
     Memory is bounded by a split, also if it is a small piece of a very large row group: that is
     decoded in batches, and reading goes no further than the last wanted row. Rows that take far
     more space in memory than on disk are refused before they fill the memory.
     """
-    split, last = splits[0], splits[-1]
+    split = splits[0]
     path, size, version = split.path, split.file_size, split.file_version
     with open_parquet(
         split.data or path,
@@ -65,11 +65,15 @@ def read_parquet(
             names = [name for name in every if name not in split.without]
         elif names is not None and LINE_COLUMN in file.schema_arrow.names:
             names.append(LINE_COLUMN)
-        _check_unchanged(split, file.metadata, size if split.data else source_size(source))
-        rows = _RowReader(file, source, split, names)
-        are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
-        while True:
-            split = yield _checked(rows, split, is_exact=are_exact)
+        for row_group, pieces in itertools.groupby(splits, row_group_of):
+            *_, last = pieces
+            if row_group_of(split) != row_group:
+                continue
+            _check_unchanged(split, file.metadata, size if split.data else source_size(source))
+            rows = _RowReader(file, source, split, names)
+            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
+            while row_group_of(split) == row_group:
+                split = yield _checked(rows, split, is_exact=are_exact)
 
 
 def _checked(rows: "_RowReader", split: Split, *, is_exact: bool) -> pa.Table:

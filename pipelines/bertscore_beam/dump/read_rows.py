@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ class SplitRows:
 
 
 class SplitReader:
-    """Reads the rows of the splits of one row group, one after the other, as one stream."""
+    """Reads the rows of splits, one after the other; those of a Parquet file as one stream."""
 
     def __init__(self, splits: Sequence[Split], columns: Sequence[str] | None = None) -> None:
         """Open nothing yet.
@@ -45,7 +46,7 @@ class SplitReader:
         self._read = columns
         if columns is not None and splits and (references := splits[0].reference_file):
             self._read = [*columns, references.key]
-        self._stream: Generator[pa.Table, Split, None] | None = None
+        self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
 
     def read(self, split: Split) -> SplitRows:
         """Read the rows of a split, in order, with their types and the file's metadata.
@@ -74,22 +75,25 @@ class SplitReader:
 
     def close(self) -> None:
         """Close the file that is open, if there is one."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        if self._open is not None:
+            _, stream = self._open
+            self._open = None
+            stream.close()
 
     def _read_parquet(self, split: Split) -> pa.Table:
         while self._left[0] != split:
             self._left.popleft()
-        stream, self._stream = self._stream, None  # after an error the file is opened again
-        if stream is None:
-            stream = read_parquet(self._left, self._read)
-            table = next(stream)
-        else:
+        opened, self._open = self._open, None  # after an error the file is opened again
+        if opened is not None and opened[0].path == split.path:
+            stream = opened[1]
             table = stream.send(split)
+        else:
+            pieces = list(takewhile(lambda piece: piece.path == split.path, self._left))
+            stream = read_parquet(pieces, self._read)
+            table = next(stream)
         # Nothing stays open, with its buffers, while the last rows are worked on.
-        if len(self._left) > 1:
-            self._stream = stream
+        if len(self._left) > 1 and self._left[1].path == split.path:
+            self._open = split, stream
         else:
             stream.close()
         return table

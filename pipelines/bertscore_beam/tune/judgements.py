@@ -19,7 +19,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.plan import Plan, check_all_reached, plan_inputs
 from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
-from bertscore_beam.dump.splits import MOST_SPLIT_ROWS, split_chunks
+from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
 from bertscore_beam.dump.texts import (
     only_strings,
     reference_texts,
@@ -198,14 +198,13 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
 
 def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
     """Read the rows of all files, in order; those of text directly."""
+    reader = SplitReader(plan.splits, wanted)
     texts = {text.path: text for text in plan.sketched}
-    for chunk in split_chunks(plan.splits, 1):
-        reader = SplitReader(chunk.splits, wanted)
-        for split in chunk.splits:
-            if split.num_rows is not None:
-                yield reader.read(split)
-            elif split.row_offset == 0:
-                yield read_text(texts[split.path], split)
+    for split in plan.splits:
+        if split.num_rows is not None:
+            yield reader.read(split)
+        elif split.row_offset == 0:
+            yield read_text(texts[split.path], split)
 
 
 def _plan(options: TuneOptions, output: str) -> Plan:
