@@ -134,29 +134,46 @@ _LOOKED_AT = 20
 """Files whose first split is looked at for groups."""
 
 
-def check_can_group(schema: pa.Schema, by: Sequence[str]) -> None:
-    """Check that those group columns that a file has can make groups.
+@dataclass(frozen=True, slots=True)
+class GroupColumns:
+    """The group columns of a dump, looked up in the schema of every file.
 
-    Raises:
-        InputError: One cannot.
+    Attributes:
+        by: Names or dotted paths of the group columns.
+        found: Those that some file has.
+        fields: All columns of all files, for a message.
     """
-    roots = roots_of(schema, by)
-    groups_of(pa.schema([one for one in schema if one.name in roots]).empty_table(), by)
 
+    by: Sequence[str]
+    found: set[str] = field(default_factory=set)
+    fields: dict[str, pa.Field] = field(default_factory=dict)
 
-def check_group_columns(schemas: Iterable[pa.Schema], by: Sequence[str]) -> None:
-    """Check that some file has each group column.
+    def look(self, schema: pa.Schema, input_name: str) -> None:
+        """Look into a file's schema.
 
-    Raises:
-        InputError: None has it.
-    """
-    fields: dict[str, pa.Field] = {}
-    missing = dict.fromkeys(by)
-    for schema in schemas if by else ():
-        fields |= {one.name: one for one in schema if one.name not in fields}
-        missing = {name: None for name in missing if not has_column(schema, name)}
-    for name in missing:
-        raise missing_column_error(pa.schema(fields.values()), name, "group", "--by")
+        Raises:
+            InputError: A column of it cannot make groups.
+        """
+        if not self.by:
+            return
+        of_groups = [one for one in schema if one.name in roots_of(schema, self.by)]
+        try:
+            groups_of(pa.schema(of_groups).empty_table(), self.by)
+        except InputError as error:
+            raise InputError(f"{input_name}: {error}") from error
+        self.found.update(name for name in self.by if has_column(schema, name))
+        for one in schema:
+            self.fields.setdefault(one.name, one)
+
+    def check(self) -> None:
+        """Check that some file has each column.
+
+        Raises:
+            InputError: None has it.
+        """
+        for name in self.by:
+            if name not in self.found:
+                raise missing_column_error(pa.schema(self.fields.values()), name, "group", "--by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

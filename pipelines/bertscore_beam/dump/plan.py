@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from itertools import chain
 from operator import itemgetter
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
-from bertscore_beam.dump.census import Census, check_can_group, check_group_columns
+from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
@@ -275,26 +275,36 @@ _SHOWN = 3
 """Most names, or reasons, that a message shows."""
 
 
-def reading_notes(as_json: Collection[str], left_out: Collection[str] = ()) -> tuple[str, ...]:
-    """Say which columns are read in another way than they are written.
+@dataclass(slots=True)
+class Notes:
+    """The columns that are read in another way than they are written, collected file by file.
 
-    Args:
+    Attributes:
         as_json: Columns of JSON lines whose values are of several types, by name or dotted path.
         left_out: Columns that cannot be kept as they are, each with its type.
+        dropped: Columns that were left out since this was wanted.
     """
-    found = []
-    if as_json:
-        found.append(
-            "Columns of JSON lines have values of several types: got "
-            f"{_listed(map(repr, as_json))}. In such a file every value of the column is "
-            "kept as its JSON text."
-        )
-    if left_out:
-        found.append(
-            "Columns are left out of the output, since they cannot be read and written without "
-            f"a loss: {_listed(left_out)}. --drop-columns leaves them out silently."
-        )
-    return tuple(found)
+
+    as_json: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        found = []
+        if self.as_json:
+            found.append(
+                "Columns of JSON lines have values of several types: got "
+                f"{_listed(map(repr, self.as_json))}. In such a file every value of the column is "
+                "kept as its JSON text."
+            )
+        if self.left_out:
+            found.append(
+                "Columns are left out of the output, since they cannot be read and written without "
+                f"a loss: {_listed(self.left_out)}. --drop-columns leaves them out silently."
+            )
+        return tuple(found)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -310,27 +320,14 @@ def _listed(names: Iterable[str]) -> str:
 class _PlanSettings:
     fields: columns.TableFields
     choosing: Mapping[str, str]
+    groups: GroupColumns
     named: tuple[str, ...]
-    group_by: Sequence[str]
     drop: Sequence[str]
+    notes: Notes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MeasuredFile:
-    """A file that can be scored.
-
-    Attributes:
-        split: What all its splits share.
-        schema: Its columns as they are read, with those that are added.
-        unkept: Its columns that cannot be kept, each in words.
-        sketched: The file of text, if its row groups are estimated.
-    """
-
-    split: Split
-    row_groups: Sequence[RowGroup]
-    schema: pa.Schema
-    unkept: Mapping[str, str] = field(default_factory=dict)
-    sketched: TextFile | None = None
+_Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
+"""What all splits of a file share, its row groups, and the file of text if these are estimated."""
 
 
 def plan_inputs(
@@ -362,12 +359,13 @@ def plan_inputs(
     """
     root = common_folder([file.root for file in found])
     names = input_names([file.path for file in found], root)
+    groups = GroupColumns(resources.group_by)
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
-    wanted = _PlanSettings(fields, choosing, named, resources.group_by, resources.drop)
+    wanted = _PlanSettings(fields, choosing, groups, named, resources.drop, Notes())
     references = json.dumps(asdict(fields.references)) if fields.references else ""
 
-    def look_at(file: inputs.InputFile) -> _MeasuredFile | RejectedFile:
+    def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
         try:
             check_place(file, name, written)
@@ -392,13 +390,11 @@ def plan_inputs(
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
         raise _nothing_left(rejected)
-    schemas = [file.schema for file in measured]
-    check_group_columns(schemas, resources.group_by)
-    _check_dropped(resources.drop, {name for file in measured for name in file.split.without})
-    unkept = {words for file in measured for words in file.unkept.values()}
+    groups.check()
+    _check_dropped(resources.drop, wanted.notes.dropped)
     most_rows = target_rows
     if most_rows is None:
-        rows = sum(group.pairs for file in measured for group in file.row_groups)
+        rows = sum(group.pairs for _, groups_of_file, _ in measured for group in groups_of_file)
         most_rows = rows_for_workers(rows, resources.workers)
 
     splits = [split for file in measured for split in _cut(file, most_rows, target_bytes)]
@@ -410,16 +406,15 @@ def plan_inputs(
         rejected_files=rejected,
         split_rows=most_rows,
         digest=_digest(identities, read),
-        sketched=tuple(file.sketched for file in measured if file.sketched is not None),
-        notes=reading_notes({*chain.from_iterable(map(json_columns, schemas))}, unkept),
+        sketched=tuple(sketched for *_, sketched in measured if sketched is not None),
+        notes=wanted.notes.messages,
     )
 
 
-def _cut(file: _MeasuredFile, target_rows: int, target_bytes: int) -> list[Split]:
-    splits = plan_file(
-        file.split, file.row_groups, target_rows=target_rows, target_bytes=target_bytes
-    )
-    if file.sketched is None:
+def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
+    blank, row_groups, sketched = file
+    splits = plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
+    if sketched is None:
         return splits
     return [
         replace(split, num_rows=None, file_rows=None, estimated_rows=split.about_rows)
@@ -427,12 +422,11 @@ def _cut(file: _MeasuredFile, target_rows: int, target_bytes: int) -> list[Split
     ]
 
 
-def _parquet(blank: Split, wanted: _PlanSettings) -> _MeasuredFile:
+def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank, wanted.fields.candidates)
-    unkept = _unkept(layout, wanted)
-    blank = _without(blank, layout.schema, wanted, unkept)
-    schema = _check_schema(blank, layout.schema, wanted)
+    blank = _without(blank, layout.schema, wanted, _unkept(layout, wanted))
+    _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
     scores = bool(wanted.fields.candidates)
     reference = root_of(layout.schema, wanted.fields.reference_column)
@@ -447,8 +441,7 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _MeasuredFile:
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
-    unkept = {name: words for name, words in unkept.items() if name not in wanted.drop}
-    return _MeasuredFile(split=shared, row_groups=layout.row_groups, schema=schema, unkept=unkept)
+    return shared, layout.row_groups, None
 
 
 def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
@@ -469,8 +462,6 @@ def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
             "Arrow writes as it reads them. Cast these columns, to text for example.",
         )
     unkept: dict[str, str] = {}
-    if not wanted.fields.candidates:  # nothing is written
-        return unkept
     for name, words in layout.lost_types:
         unkept[name] = f"{unkept[name]}, {words}" if name in unkept else words
     return unkept | {name: f"{name!r} (encrypted)" for name in layout.encrypted}
@@ -479,11 +470,14 @@ def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
 def _without(
     blank: Split, schema: pa.Schema, wanted: _PlanSettings, unkept: Mapping[str, str]
 ) -> Split:
-    """Leave columns out that are to be dropped, or that cannot be kept."""
+    """Leave columns out that are to be dropped, or that cannot be kept, and note them."""
     if not wanted.fields.candidates:  # nothing is written
         return blank
     names = _with_partitions(schema, blank).names
-    left_out = sorted({name for name in wanted.drop if name in names}.union(unkept))
+    dropped = {name for name in wanted.drop if name in names}
+    wanted.notes.dropped.update(dropped)
+    wanted.notes.left_out.update(words for name, words in unkept.items() if name not in dropped)
+    left_out = sorted(dropped.union(unkept))
     return replace(blank, left_out=json.dumps(left_out)) if left_out else blank
 
 
@@ -501,7 +495,7 @@ def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
 
 def _text(
     blank: Split, text: TextFile, wanted: _PlanSettings, imports: Imports | None
-) -> _MeasuredFile:
+) -> _Measured:
     with _rejecting(FileReason.NOT_TEXT):
         layout = None if imports is None else imports.layout(text, wanted.fields.candidates)
         if layout is None:
@@ -510,15 +504,15 @@ def _text(
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
     blank = _without(blank, schema, wanted, {})
-    schema = _check_schema(blank, schema, wanted, header)
+    _check_schema(blank, schema, wanted, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
-        return _MeasuredFile(split=shared, row_groups=layout.row_groups, schema=schema)
+        return shared, layout.row_groups, None
     if imports is not None and imports.are_made:
         raise RejectedError(
             FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
         )
-    return _MeasuredFile(split=blank, row_groups=(estimated,), schema=schema, sketched=text)
+    return blank, (estimated,), text
 
 
 def check_place(
@@ -554,10 +548,7 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
         raise InputError(hint) from error
 
 
-def _check_schema(
-    blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: str = ""
-) -> pa.Schema:
-    """Check the columns of a file; return them, and those that are added."""
+def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: str = "") -> None:
     schema = _with_partitions(schema, blank)
     kept = [column for column in schema if column.name not in blank.without]
     schema = pa.schema(kept, metadata=schema.metadata)
@@ -577,11 +568,7 @@ def _check_schema(
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
     if several:
         schema = schema.append(pa.field(columns.CANDIDATE_FROM, pa.string()))
-    try:
-        check_can_group(schema, wanted.group_by)
-    except InputError as error:  # of the command: the option is wrong
-        raise InputError(f"{blank.input_name}: {error}") from error
-    return schema.remove_metadata()
+    wanted.groups.look(schema, blank.input_name)
 
 
 def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None) -> pa.Schema:
@@ -600,7 +587,7 @@ def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None
 
 
 def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
-    """Check that the run names no column of JSON."""
+    """Check that the run names no column of JSON, and note these."""
     found = set(json_columns(schema))
     for name in wanted.named:
         place = shown(place_of(schema, name)) or name
@@ -610,6 +597,7 @@ def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
                 "import; expected values of one type. Name it when importing (--candidate-column, "
                 "--reference-column, --columns): then only the rows that do not fit are rejected."
             )
+    wanted.notes.as_json.update(found)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from bertscore_beam.dump.partitions import above_partitions
 from bertscore_beam.dump.plan import (
     FileReason,
     Imports,
+    Notes,
     RejectedError,
     RejectedFile,
     check_place,
     grouped,
-    reading_notes,
     rejected_file,
 )
 from bertscore_beam.dump.splits import part_name
@@ -193,7 +193,8 @@ def _conclude_import(job: ImportJob) -> Outcome:
     """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
     imports = Imports(folder=folder.root, are_made=True)
-    as_json: set[str] = set()
+
+    notes = Notes()
 
     def rows_of(text: TextFile) -> int | RejectedFile:
         try:
@@ -202,7 +203,7 @@ def _conclude_import(job: ImportJob) -> Outcome:
             return rejected_file(text.path, text.target.rpartition("/")[0], error)
         if layout is None:
             return 0
-        as_json.update(json_columns(layout.schema))
+        notes.as_json.update(json_columns(layout.schema))
         return layout.num_rows
 
     results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
@@ -227,7 +228,7 @@ def _conclude_import(job: ImportJob) -> Outcome:
         },
         warnings=(
             *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
-            *reading_notes(as_json),
+            *notes.messages,
             *_notices(job),
         ),
     )

@@ -12,8 +12,7 @@ from bertscore_beam.dump.census import (
     MOST_GROUPS,
     MOST_LANGUAGES,
     Census,
-    check_can_group,
-    check_group_columns,
+    GroupColumns,
     first_splits,
     take_census,
 )
@@ -117,18 +116,20 @@ def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     columns = {"id": range(60), "list": [["a"]] * 60, "s": [{"a": 1}] * 60}
     columns["time"] = pa.array([1] * 60, "time64[us]")
     splits = plan_text(write(tmp_path / "a.parquet", columns), tmp_path / "out", 7).splits
-    by = ("id", "s.a", "lisst")
+    groups = GroupColumns(("id", "s.a", "lisst"))
     known = pq.read_schema(tmp_path / "a.parquet")
-    check_can_group(known, by)
+    groups.look(known, "a.parquet")
+    assert groups.found == {"id", "s.a"}
     with pytest.raises(InputError, match=r"^no group column 'lisst': .+ Did you mean 'list\[0\]'"):
-        check_group_columns([known], by)
+        groups.check()
     schema = pa.schema([*pa.table({"x": [1]}).schema, pa.field("lisst", pa.string())])
-    check_group_columns([known, schema], by)  # one file is enough
+    groups.look(schema, "b.parquet")  # one file is enough
+    groups.check()
     for name in ("list", "s", "time"):
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
             take_census(splits, None, [name])
-        with pytest.raises(InputError, match=rf"^the column '{name}' cannot be used"):
-            check_can_group(known, ("id", name))
+        with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
+            GroupColumns(("id", name)).look(known, "a.parquet")
 
 
 def test_of_many_files_the_first_split_of_twenty_is_looked_at_for_groups(tmp_path):
