@@ -20,7 +20,7 @@ from bertscore_beam.dump.reasons import Reason
 
 @dataclass(slots=True, kw_only=True)
 class ParsedRecords:
-    """Some records of a file, one after the other. Blank ones are left out, but not blank texts.
+    """Some records of a file, one after the other. Blank ones are left out.
 
     Attributes:
         rows: Of each record its object, or the number of its fields; None for a bad one.
@@ -158,14 +158,6 @@ def parse_raw(data: bytes, delimiter: str) -> ParsedRecords:
             records.add(None)
         else:
             records.add(_RETURN if "\r" in bare else bare.split(delimiter))
-    return _without_invalid(records, data)
-
-
-def parse_lines(data: bytes) -> ParsedRecords:
-    """Parse lines of a text each, which may be blank."""
-    records = ParsedRecords()
-    for line in _decode(data).removesuffix("\n").split("\n"):
-        records.add([line.removesuffix("\r")])
     return _without_invalid(records, data)
 
 

@@ -11,13 +11,7 @@ import numpy as np
 from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.lines import BadLine
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.dump.text.parsers import (
-    ParsedRecords,
-    parse_csv,
-    parse_json,
-    parse_lines,
-    parse_raw,
-)
+from bertscore_beam.dump.text.parsers import ParsedRecords, parse_csv, parse_json, parse_raw
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of the largest record that is read. A larger one is a rejected row."""
@@ -59,8 +53,6 @@ def read_records(
 def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> ParsedRecords:
     if kind is Format.JSONL:
         return parse_json(data)
-    if kind is Format.LINES:
-        return parse_lines(data)
     if not kind.is_quoted:
         return parse_raw(data, kind.delimiter)
     return parse_csv(data, kind.delimiter, is_last=is_last, is_full=is_full)

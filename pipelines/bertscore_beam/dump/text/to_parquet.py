@@ -3,7 +3,7 @@
 import io
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import PurePath
 from typing import BinaryIO
@@ -27,10 +27,10 @@ from bertscore_beam.dump.lines import (
 from bertscore_beam.dump.paths import example_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
-from bertscore_beam.dump.text import parsers, text_records
+from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
 from bertscore_beam.dump.text.schema import infer_schema
-from bertscore_beam.dump.text.text_records import read_records
+from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, join
@@ -263,6 +263,8 @@ def _names(dropped: set[str] | None) -> list[str] | None:
 
 # Files with one text per line, candidates in one and references in others, become Parquet files.
 
+_MARK = "\ufeff"
+"""The byte order mark, which some programs write first."""
 _SYSTEM_BYTES = 255 - len(".parquet")
 """Most bytes of the name of a Parquet file, without its suffix."""
 
@@ -348,21 +350,37 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     text = TextFile(
         path=absolute(path), size=0, version="", kind=Format.LINES, codec=codec, columns=()
     )
+    start = 0
     with open_text(text) as stream:
-        for records in read_records(stream.blocks(), Format.LINES):
-            for row, line in records.bad.items():
-                raise _unreadable_line(path, int(records.numbers[row]), line)
-            yield from zip(records.offsets.tolist(), records.cells, strict=True)
+        for number, line in enumerate(_cut(stream.blocks(), path), 1):
+            try:
+                decoded = line.removesuffix(b"\r").decode()
+            except UnicodeDecodeError:
+                raise InputError(
+                    f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
+                    "expected UTF-8. Convert it, such as with iconv."
+                ) from None
+            yield start, decoded.removeprefix(_MARK) if number == 1 else decoded
+            start += len(line) + 1
 
 
-def _unreadable_line(path: str, number: int, line: BadLine) -> InputError:
-    shown = repr(mask_credentials(path))
-    if line.reason is Reason.LINE_TOO_LONG:
-        return InputError(
-            f"a line of {shown} is too long: got more than {text_records.MAX_RECORD_BYTES:,} bytes "
-            f"in line {number:,}; expected no more. Give a file with one text per line."
-        )
-    return InputError(
-        f"{shown} is not UTF-8: got other bytes in line {number:,}; expected UTF-8. Convert it, "
-        "such as with iconv."
-    )
+def _cut(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yield lines without their LF; the last one need not have any."""
+    begun: list[bytes] = []
+    size, number = 0, 1
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > MAX_RECORD_BYTES:
+            raise InputError(
+                f"a line of {mask_credentials(path)!r} is too long: got more than "
+                f"{MAX_RECORD_BYTES:,} bytes in line {number:,}; expected no more. Give a "
+                "file with one text per line."
+            )
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun, size, number = others[-1:], len(others[-1]), number + len(others)
+    if size:
+        yield b"".join(begun)
