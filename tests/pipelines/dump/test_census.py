@@ -8,15 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import parquet_rows
 from bertscore_beam.dump.census import (
     MOST_GROUPS,
     MOST_LANGUAGES,
     Census,
     GroupColumns,
+    check_references,
     first_splits,
     take_census,
 )
 from bertscore_beam.dump.languages import language_of
+from bertscore_beam.dump.parquet import open_parquet
+from bertscore_beam.dump.reference_file import find_references
 from bertscore_core.errors import InputError
 from tests.support.text_files import plan_text
 
@@ -110,6 +114,26 @@ def test_languages_and_groups_are_counted_as_one_by_one(tmp_path, name):
     }.items():
         found = take_census(splits, "week", by)
         assert found == Census(languages={"0": 60, "1": 60}, num_groups=number)
+
+
+def test_a_file_is_opened_once_however_many_row_groups_it_has(tmp_path, monkeypatch):
+    opened = []
+
+    def noted(source, *args, **options):
+        opened.append(source)
+        return open_parquet(source, *args, **options)
+
+    for number in range(2):
+        write(tmp_path / f"{number}.parquet", {"id": range(60)}, row_group_size=1)
+    pq.write_table(pa.table({"id": range(60), "ideal": ["a"] * 60}), tmp_path / "gold.parquet")
+    references = find_references(str(tmp_path / "gold.parquet"), "id", "ideal", (), ())
+    splits = plan_text(tmp_path / "[01].parquet", tmp_path / "out", 1).splits
+    assert len(splits) == 120
+    monkeypatch.setattr(parquet_rows, "open_parquet", noted)
+    assert take_census(splits, None, ["id"]).num_groups == 60
+    assert sorted(opened) == [str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet")]
+    assert check_references(splits, references) == ""
+    assert len(opened) == 4
 
 
 def test_columns_that_cannot_be_counted_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.parquet import write_part
-from bertscore_beam.dump.plan import FileReason, Plan, plan_inputs
+from bertscore_beam.dump.plan import FileReason, Plan, Resources, plan_inputs
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.record import record_path
 from bertscore_beam.records.rejects import rows_path
@@ -51,6 +53,31 @@ def corpus(tmp_path: Path) -> Path:
     write(folder / "sub dir" / "b.parquet", pairs(40))
     write(folder / "sub dir" / "none.parquet", pairs(0))
     return folder
+
+
+def test_what_is_held_of_a_file_until_all_are_planned_does_not_grow_with_its_columns(
+    tmp_path, monkeypatch
+):
+    held = []
+
+    def noted(*args):
+        for outcome in in_parallel(*args):
+            held.append(len(pickle.dumps(outcome)))
+            yield outcome
+
+    write(tmp_path / "a.parquet", pairs(1))
+    more = {f"n{number:03}": [1] for number in range(300)}
+    write(tmp_path / "b.parquet", pa.table({**pairs(1).to_pydict(), **more}))
+    monkeypatch.setattr("bertscore_beam.dump.plan.in_parallel", noted)
+    assert len(plan(tmp_path).splits) == 2
+    assert held[1] < held[0] + 300
+
+
+def test_a_column_that_only_a_rejected_file_has_is_dropped_too(tmp_path):
+    write(tmp_path / "a.parquet", pairs(1))
+    write(tmp_path / "b.parquet", pa.table({"candidate": ["a"], "extra": [1]}))
+    found = plan(tmp_path, resources=Resources(drop=["extra"]))
+    assert [file.path for file in found.rejected_files] == [str(tmp_path / "b.parquet")]
 
 
 @pytest.mark.parametrize("folder", [b"plain\xff", b"dt=\xff", b"\xff=1"])

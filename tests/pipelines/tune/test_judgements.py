@@ -3,8 +3,12 @@
 import json
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import parquet_rows
+from bertscore_beam.dump.parquet import open_parquet
+from bertscore_beam.tune import judgements
 from bertscore_core.errors import InputError
 from tests.support.judgements import judgement_rows, read, write_judgements
 
@@ -110,6 +114,21 @@ def test_judgements_that_say_nothing_are_refused(tmp_path, changes, options, wor
     rows = [{**row, **changes} for row in judgement_rows()]
     with pytest.raises(InputError, match=words):
         read(write_judgements(tmp_path / "j.parquet", rows), **options)
+
+
+def test_a_file_is_opened_once_however_many_row_groups_it_has(tmp_path, monkeypatch):
+    opened = []
+
+    def noted(source, *args, **options):
+        opened.append(source)
+        return open_parquet(source, *args, **options)
+
+    path = write_judgements(tmp_path / "j.parquet")
+    pq.write_table(pq.read_table(path), path, row_group_size=1)
+    monkeypatch.setattr(judgements, "MOST_SPLIT_ROWS", 1)
+    monkeypatch.setattr(parquet_rows, "open_parquet", noted)
+    assert read(path).rows.tolist() == list(range(60))
+    assert opened == [str(path)]
 
 
 def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path):

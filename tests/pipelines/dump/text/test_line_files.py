@@ -44,6 +44,14 @@ def test_line_ends_do_not_matter_and_an_empty_line_is_an_empty_text(rows, data, 
     ]
 
 
+def test_a_byte_order_mark_is_no_text_but_the_line_that_it_begins_is_there(tmp_path, rows):
+    (found,) = rows({"h": b"\xef\xbb\xbf"}, {"r": b"\xef\xbb\xbfx\n"})
+    assert [(row["candidate"], row["reference"]) for row in found] == [("", "x")]
+    rows({"h": b"\xef\xbb\xbfa\nb"}, {"r": b"x\ny"})
+    lines = pq.read_table(tmp_path / "h.parquet")[LINE_COLUMN].to_pylist()
+    assert [line["byte"] for line in lines] == [0, 5]
+
+
 def test_other_line_separators_are_characters(rows):
     ((row,),) = rows({"h": "a\u2028b\x0bc\x85d\re\n".encode()}, {"r": b"x"})
     assert row["candidate"] == "a\u2028b\x0bc\x85d\re"
