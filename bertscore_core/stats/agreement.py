@@ -420,10 +420,18 @@ def _accuracy(means: Doubles) -> Doubles:
 
 # Which system would be chosen: hybrids.
 
+_HYBRIDS = 10_000
+"""Hybrid systems made, as in the paper."""
+_CHOICES = 100_000
+"""How often hybrids are chosen from, as in the paper."""
 _RIVALS = 100
 """Hybrids that are chosen from each time, as in the paper."""
 _LEAST_BATCH = 5
 """Times as many hybrids in a batch as are chosen from: of 10,000 that makes 20 batches."""
+_DIGITS = 12
+"""Digits of the largest sum that are kept: those behind them are the noise of adding."""
+_LEAST_SUM = 1e-290
+"""Largest sums below this are not scaled: ten to the power of their decimals is infinite."""
 
 
 def hybrid_agreement(
@@ -431,8 +439,8 @@ def hybrid_agreement(
     scores: npt.ArrayLike,
     items: Items,
     *,
-    hybrids: int,
-    choices: int,
+    hybrids: int = _HYBRIDS,
+    choices: int = _CHOICES,
     rivals: int = _RIVALS,
     seed: int = 0,
 ) -> dict[str, Doubles]:
@@ -446,8 +454,8 @@ def hybrid_agreement(
         people: As for `pearson`; so are the scores, and the errors that are raised.
         scores: Shape (S, N) or (N,).
         items: The input that each row answers. Shape (N,).
-        hybrids: How many to make, in the paper 10,000; at least as many as rivals.
-        choices: How often to choose the best, in the paper 100,000 times.
+        hybrids: How many to make; at least as many as rivals.
+        choices: How often to choose the best.
         rivals: How many hybrids, all different, to choose from each time.
         seed: Equal seeds and data give equal results.
 
@@ -483,14 +491,18 @@ def hybrid_agreement(
 def _hybrid_means(
     both: Doubles, items: tuple[IntArray, int], hybrids: int, rng: np.random.Generator
 ) -> Doubles:
+    """Return means of taken rows. Equal ones are equal exactly, without the noise of adding."""
     numbers, many = items
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=many)
     begins = np.cumsum(sizes) - sizes
     grouped, means = both[:, order], []
+    largest = np.abs(both).max(axis=1, initial=_LEAST_SUM) * max(1, many)
+    decimals = _DIGITS - np.ceil(np.log10(largest)).astype(int)
     for count in batches(hybrids, many):
         taken = begins + rng.integers(0, sizes, (count, many))
-        means.append([row[taken].mean(axis=1) for row in grouped])
+        sums = [row[taken].sum(axis=1) for row in grouped]
+        means.append([np.round(*rounded) / many for rounded in zip(sums, decimals, strict=True)])
     return np.concatenate(means, axis=1)
 
 
