@@ -1,6 +1,6 @@
 """Read the pages of a WET file as a stream, strictly: to the end or with an error.
 
-    WET file   records, by rule each in a gzip member of its own; later ones may share or cross them
+    WET file   records, by rule each in a gzip member of its own; they may also share or cross them
     record     WARC/1.0, headers, empty line, block, two line ends
 
 Ready-made readers end without an error where a file is cut off, which would silently make a sample
@@ -117,16 +117,19 @@ def _plain_pages(file: "_Source", counts: Counter[str]) -> Iterator[Page]:
 
 def _zipped_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     problem: CrawlFileError | None = None
-    are_shared = False
+    are_shared, may_cross = False, True
     while _pass_padding(file):
         start = file.tell()
         page: Page | None = None
         try:
-            member = io.BufferedReader(_Member(file))
+            source = _Member(file)
+            member = io.BufferedReader(source)
+            source.goes_on = may_cross and bool(member.peek(1))
             fields = _read_head(member)
             if fields is None:
                 continue
             page = _read_page(fields, member)
+            source.goes_on = may_cross = False
             # Only at the end of the member its checksum is known to be right.
             rest = member.read(len(_WARC))
             if rest == _WARC:
@@ -160,11 +163,19 @@ def _pass_padding(file: BinaryIO) -> bool:
 
 
 class _Member(io.RawIOBase):
-    """The bytes of the gzip member at which a file stands. At its end the file is behind it."""
+    """The bytes of the gzip member at which a file stands. At its end the file is behind it.
+
+    Attributes:
+        goes_on: Whether those of the next members follow.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
+        self.goes_on = False
         self._file = file
-        self._packed = file.read(_PACKED_BYTES)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._packed = self._file.read(_PACKED_BYTES)
         if not self._packed.startswith(_GZIP):
             raise zlib.error(f"Not a gzipped file ({self._packed[:2]!r})")
         self._unzip: Any = zlib.decompressobj(31)  # mypy takes its `eof` for constant
@@ -174,7 +185,11 @@ class _Member(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         data = b""
-        while not data and not self._unzip.eof:
+        while not data:
+            if self._unzip.eof:
+                if not (self.goes_on and _pass_padding(self._file)):
+                    break
+                self._begin()
             packed = self._packed or self._file.read(_PACKED_BYTES)
             if not packed:
                 raise EOFError("Compressed file ended before the end-of-stream marker was reached")

@@ -54,7 +54,7 @@ def expected(pages: list[Page]) -> list[Page]:
         min_size=1,
         max_size=6,
     ),
-    st.sampled_from((*LAYOUTS, "mixed", "blocks")),
+    st.sampled_from((*LAYOUTS, "mixed")),
     st.sampled_from(LINE_ENDS),
 )
 def test_pages_are_read_as_they_were_written_whatever_their_text(pages, members, line_end):
@@ -63,12 +63,18 @@ def test_pages_are_read_as_they_were_written_whatever_their_text(pages, members,
         data = (
             member(b"") + member(first + b"".join(others[:2])) + b"".join(map(member, others[2:]))
         )
-    elif members == "blocks":  # of equal size, as bgzip makes them
-        data = wet_bytes(pages, members="none", line_end=line_end)
-        data = b"".join(member(data[at : at + 700]) for at in range(0, len(data), 700))
     else:
         data = wet_bytes(pages, members=members, line_end=line_end)
     assert read(data) == (expected(pages), len(pages) + 1, "")
+
+
+@pytest.mark.parametrize("size", [50, 200, 700])
+def test_members_of_equal_size_are_read_even_if_the_first_ends_within_a_record(size):
+    pages = some_pages(3)
+    data = wet_bytes(pages, members="none")
+    members = [member(data[at : at + size]) for at in range(0, len(data), size)]
+    members[1:1] = [member(b""), b"\0" * 9]
+    assert read(b"".join(members)) == (expected(pages), len(pages) + 1, "")
 
 
 def test_languages_come_from_the_header_the_main_one_first():
@@ -131,10 +137,11 @@ def test_a_broken_record_is_an_error(members, kind):
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_record_costs_itself_alone_where_each_is_a_member(kind):
+@pytest.mark.parametrize("place", [0, 61])
+def test_a_broken_record_costs_itself_alone_where_each_is_a_member(place, kind):
     pages, counts = some_pages(120), Counter()
     parts = wet_members(pages)
-    parts[61:61] = [member(BROKEN[kind])]
+    parts[place:place] = [member(BROKEN[kind])]
     assert list(read_pages(io.BytesIO(b"".join(parts)), counts)) == expected(pages)
     assert counts == {RECORDS: 122, RECORDS_BROKEN: 1}
     parts[20:20] = [member(BROKEN[kind])]
