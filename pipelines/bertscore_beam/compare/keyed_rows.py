@@ -284,7 +284,7 @@ def _digests(values: Sequence[pa.ChunkedArray]) -> tuple[Digests, BoolArray]:
 # temporary files.
 
 BUCKET_ROWS = 500_000
-"""About the rows of a bucket."""
+"""About the rows of a bucket, up to 64 million rows; more are in as many buckets."""
 
 ABSENT = -1
 """Stands for a row that a side does not have."""

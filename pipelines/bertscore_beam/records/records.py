@@ -73,7 +73,7 @@ PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
 _DELETED_AT_ONCE = 1000
-"""Single records that are read, or deleted, at a time."""
+"""Single records that are deleted at a time."""
 _PACKS_AT_ONCE = 4
 """Packs that are read at a time: about a megabyte each."""
 

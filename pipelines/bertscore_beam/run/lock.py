@@ -10,8 +10,8 @@ ran on this machine and has ended. Otherwise it is stale if no heartbeat has com
 The command of a run writes the heartbeats. A detached job outlives its command. There, every worker
 process writes them, too, unless another one has just done so. Before a heartbeat it looks whether
 its run still holds the lock, and it never changes the lock itself. Workers may need minutes to
-start. So the command beats at once, and deletes its last heartbeat when they are to start: without
-one such a job has `START_SECONDS`.
+start. So the command beats as soon as it has the lock, and deletes its last heartbeat when they are
+to start: without one such a job has `START_SECONDS`.
 
 A stale lock can be taken over by mistake, if its holder was only suspended, and workers on other
 machines may outlive the command that started them. So a worker checks before it writes that its run
@@ -86,8 +86,8 @@ class Holder:
     def from_json(cls, data: bytes) -> "Holder | None":
         """Read a lock's content; None if it is not a lock of this program."""
         try:
-            holder = typed(cls, load_json(data))
-        except (ValueError, AttributeError):  # locks of earlier versions have a field more
+            holder = typed(cls, load_json(data))  # a field of earlier versions is left out
+        except (ValueError, AttributeError):
             return None
         return holder if holder.run.isalnum() or holder.is_draining else None
 

@@ -86,7 +86,7 @@ def _finish(
     totals: Totals,
     idf: IdfTables | None,
     indexed: Sequence[None] | None,
-    groups: PartStatistics | None = None,
+    groups: PartStatistics | None,
     *,
     spec: ScoreSpec,
 ) -> Totals:

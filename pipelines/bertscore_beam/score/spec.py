@@ -56,7 +56,7 @@ class ScoreSpec:
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
-        is_remote: Whether a job service runs it, with workers elsewhere.
+        is_remote: Whether a job service runs it.
         keep_input: Whether imports stay when the run is a success.
         notes: `Plan.notes`.
     """
