@@ -2,6 +2,7 @@
 #
 #   make demo     install, score the sample dump in configs/demo on two workers, show the result
 #   make test     install with the test dependencies, run the test suite
+#   make avx2     `make test` as on a processor that has AVX2 and nothing newer
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make lint     formatting, lint, types, import contracts and the Dockerfile
 #   make check    `make lint` and `make quick`
@@ -42,7 +43,7 @@ DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 RECIPES_VENV := build/recipes-venv
 
-.PHONY: help demo test quick check lint engines docs versions recipes configs lock golden bench fuzz clean
+.PHONY: help demo test avx2 quick check lint engines docs versions recipes configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -55,18 +56,24 @@ demo: $(VENV)/.demo-stamp
 	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
 
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
-test quick check engines docs versions recipes: export TOKENIZERS_PARALLELISM = false
-test quick check engines docs versions recipes: export HF_HUB_OFFLINE = 1
+test avx2 quick check engines docs versions recipes: export TOKENIZERS_PARALLELISM = false
+test avx2 quick check engines docs versions recipes: export HF_HUB_OFFLINE = 1
 # As many processes as cores: more threads in each would only wait for one another.
-test quick versions: export OMP_NUM_THREADS = 1
+test avx2 quick versions: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the project: none of them should compile it again.
-test quick check engines versions recipes: export PYTHONDONTWRITEBYTECODE =
+test avx2 quick check engines versions recipes: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
 
 # Many of these tests wait for processes: a third process keeps two cores busy.
-test: PROCESSES = 3
-test: $(VENV)/.test-stamp
+test avx2: PROCESSES = 3
+test avx2: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS)
+
+# Torch, oneDNN (also OpenVINO's), numpy and its BLAS each have a limit of their own.
+avx2: export ATEN_CPU_CAPABILITY = avx2
+avx2: export ONEDNN_MAX_CPU_ISA = AVX2
+avx2: export NPY_DISABLE_CPU_FEATURES = X86_V4 AVX512_ICL AVX512_SPR
+avx2: export OPENBLAS_CORETYPE = Haswell
 
 quick: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) --hypothesis-profile quick -m "not (model or job or process or long)" $(PYTEST_ARGS)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,26 @@ def openvino_version() -> str | None:
         return None
 
 
+@cache
 def computes_in(dtype: str) -> bool:
-    """Tell whether this processor has a number format. If not, OpenVINO would use float32."""
+    """Tell whether OpenVINO multiplies in a number format here. If not, it would use float32.
+
+    Its list of formats is the processor's. Under a limit of oneDNN (ONEDNN_MAX_CPU_ISA) it has no
+    kernel for some of them, which it says only when a product is compiled.
+    """
     if dtype == "float32":
         return True
-    capabilities = _import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return OPENVINO_DTYPES[dtype].upper() in capabilities
+    openvino, name = _import_openvino(), OPENVINO_DTYPES[dtype]
+    core = openvino.Core()
+    if name.upper() not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        return False
+    left, right = (openvino.opset13.parameter([16, 16], np.float32) for _ in "ab")
+    product = openvino.opset13.matmul(left, right, False, False)
+    try:
+        core.compile_model(openvino.Model([product], [left, right]), "CPU", settings(dtype, 1, 1))
+    except RuntimeError:
+        return False
+    return True
 
 
 def processor() -> str:

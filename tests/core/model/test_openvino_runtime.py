@@ -1,5 +1,6 @@
 """The encoder on OpenVINO: chosen where it can, equal to torch, silent towards the world."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, settle
 from bertscore_core.model.layers import LastLayer
-from bertscore_core.model.openvino_runtime import CompileOptions, compile_encoder
+from bertscore_core.model.openvino_runtime import CompileOptions, compile_encoder, computes_in
 from tests.golden import texts
 
 pytestmark = pytest.mark.model
@@ -136,7 +137,6 @@ def backend(folder, **changes):
     ("family", "changes", "chosen"),
     [
         ("bert", {}, "openvino"),
-        ("bert", {"dtype": "bfloat16"}, "openvino"),
         ("bert", {"dtype": "float16"}, "torch"),
         ("longformer", {}, "torch"),
         ("bert", {"backend": "torch"}, "torch"),
@@ -149,15 +149,38 @@ def test_openvino_is_chosen_on_a_cpu_for_what_it_can_run(tiny_folder, family, ch
     assert backend(tiny_folder(family), device="cpu", **changes) == chosen
 
 
-def test_a_processor_without_the_format_is_said_and_torch_taken(monkeypatch, tiny_folder):
+@pytest.mark.parametrize("has_it", [True, False])
+def test_bfloat16_runs_on_openvino_only_where_the_processor_has_it(
+    has_it, monkeypatch, tiny_folder
+):
     monkeypatch.setattr(
-        "bertscore_core.model.openvino_runtime.computes_in", lambda dtype: dtype == "float32"
+        "bertscore_core.model.openvino_runtime.computes_in",
+        lambda dtype: has_it or dtype == "float32",
     )
     folder = tiny_folder("bert")
-    assert backend(folder, device="cpu", dtype="bfloat16") == "torch"
     assert backend(folder, device="cpu") == "openvino"
-    with pytest.raises(ConfigError, match="this processor does not compute in bfloat16"):
-        backend(folder, device="cpu", dtype="bfloat16", backend="openvino")
+    assert backend(folder, device="cpu", dtype="bfloat16") == ("openvino" if has_it else "torch")
+    if not has_it:
+        with pytest.raises(ConfigError, match="this processor does not compute in bfloat16"):
+            backend(folder, device="cpu", dtype="bfloat16", backend="openvino")
+
+
+LIMITED = """
+from bertscore_core import settle, ScorerConfig
+from bertscore_core.model.openvino_runtime import computes_in
+import sys
+config = ScorerConfig(model=sys.argv[1], num_layers=1, dtype="bfloat16", device="cpu")
+print(computes_in("float32"), computes_in("bfloat16"), settle(config).backend)
+"""
+
+
+@pytest.mark.process
+def test_a_limit_of_the_instructions_is_a_processor_without_the_format(tiny_folder):
+    """OpenVINO lists bfloat16 all the same, and fails when a model is compiled."""
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    code = [sys.executable, "-c", LIMITED, str(tiny_folder("bert"))]
+    done = subprocess.run(code, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "torch"]
 
 
 def test_threads_may_share_a_scorer(scorer):
@@ -190,6 +213,10 @@ def score(**changes):
 
 @pytest.mark.parametrize("backend", ["torch", "openvino"])
 def test_bfloat16_drifts_a_little_and_to_no_side(backend):
+    if backend == "openvino" and not computes_in("bfloat16"):
+        with pytest.raises(ConfigError, match="this processor does not compute in bfloat16"):
+            score(dtype="bfloat16", backend=backend)
+        return
     exact, fast = score(), score(dtype="bfloat16", backend=backend)
     drift = (fast.precision - exact.precision).astype(np.float64)
     assert 1e-6 < np.abs(drift).max() < 1e-2
