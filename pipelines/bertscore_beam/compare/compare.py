@@ -25,8 +25,8 @@ from bertscore_beam.compare.settings import (
 )
 from bertscore_beam.dump.census import MOST_GROUPS, WHOLE
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
+from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
-from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.files.listing import real_path
 from bertscore_beam.files.paths import resolve
 from bertscore_beam.records.finished import (
@@ -370,7 +370,7 @@ def _moved(
             against_file=files[theirs["file"]],
             against_row=int(theirs["row"]),
             group=groups[mine["group"]],
-            key=tuple(values_as_text(column_of(own, name))[0] for name in key),
+            key=tuple(keys_of(column_of(own, name)).of_rows[0] for name in key),
         )
         for (mine, theirs), place, own in zip(moved, places, named, strict=True)
     )

@@ -20,8 +20,8 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group, check_number, groups_of
 from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.keys import NO_VALUE, keys_of
 from bertscore_beam.dump.paths import column_of, has_column
-from bertscore_beam.dump.texts import dictionary_of, values_as_text
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
@@ -260,23 +260,18 @@ def _put_keys(entries: Entries, key: Sequence[pa.ChunkedArray]) -> BoolArray:
 def _digests(values: Sequence[pa.ChunkedArray]) -> tuple[Digests, BoolArray]:
     """Return digests of the rows of columns, equal for equal values, and which have no null.
 
-    Equal numbers are equal, whatever their type, as in `values_as_text`. Shapes: (N, 2) and (N,).
+    What is equal: `dump.keys`. Shapes: (N, 2) and (N,).
     """
-    framed: list[pa.ChunkedArray] = []
-    for column in values:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if pa.types.is_floating(column.type):
-            column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
-        texts = column.cast(pa.large_string())
-        # With their lengths before them, texts do not run into each other.
-        framed += [pc.binary_length(texts).cast(pa.large_string()), texts]
-    # A row of this is null if it has a null.
-    rows = pc.binary_join_element_wise(*framed, pa.scalar(" ", pa.large_string()))
-    distinct = dictionary_of(rows.cast(pa.large_binary()).fill_null(b""))
-    digests = [blake2b(row, digest_size=16).digest() for row in distinct.dictionary.to_pylist()]
-    halves = np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
-    return halves[distinct.indices.to_numpy()], rows.is_valid().to_numpy()
+    digests, valid = np.zeros((len(values[0]), 2), np.uint64), np.ones(len(values[0]), np.bool_)
+    for number, column in enumerate(values):
+        keys, salt = keys_of(column), b"%d" % number  # equal values of two columns differ
+        texts = (
+            b"" if one is None else one.encode("utf-8", "surrogateescape") for one in keys.words
+        )
+        made = b"".join(blake2b(text, digest_size=16, salt=salt).digest() for text in texts)
+        digests ^= np.frombuffer(made, dtype="<u8").reshape(-1, 2)[keys.codes]
+        valid &= keys.codes != NO_VALUE
+    return digests, valid
 
 
 # Rows of several sides are paired by buckets on the disk, since they may not fit in memory: each

@@ -16,8 +16,9 @@ from bertscore_beam.crawl.fetch import CrawlFileError
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, MOST_BROKEN, RECORDS, RECORDS_BROKEN, Page
+from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.text.parsers import parse_line
-from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.dump.texts import texts_from_column
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
 from bertscore_core.errors import InputError
@@ -186,7 +187,8 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
         with pq.ParquetFile(file) as parquet:
             columns = _columns(parquet.schema_arrow, has_pages=True)
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                texts, urls = (values_as_text(pa.chunked_array([batch[name]])) for name in columns)
+                rows = pa.Table.from_batches([batch])
+                texts, urls = (texts_from_column(column_of(rows, name)) for name in columns)
                 yield from zip(texts, urls, strict=True)
         return
     stream = _unpacked(file)

@@ -22,15 +22,15 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import ReferenceFile, check_can_choose, missing_column_error
+from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, missing_column_error
+from bertscore_beam.dump.keys import Keys, combined, keys_of
 from bertscore_beam.dump.parquet import UNREADABLE
-from bertscore_beam.dump.paths import column_of, has_column, roots_of
+from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.reference_file import has_rows_for, num_keys
 from bertscore_beam.dump.splits import Split, row_group_of
-from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
+from bertscore_beam.dump.texts import languages_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
 from bertscore_core.errors import InputError
@@ -75,35 +75,12 @@ def groups_of(table: pa.Table, by: Sequence[str]) -> GroupsOfRows:
     Raises:
         InputError: A column holds values that cannot be groups.
     """
-    codes = np.zeros(table.num_rows, dtype=np.int64)
-    keys: list[Group] = [()]
-    for name in by:
-        own, words = _coded(table, name)
-        # Pairs of a group so far and a value, numbered anew: never more than there are rows.
-        pairs, codes = np.unique(codes * len(words) + own, return_inverse=True)
-        keys = [(*keys[pair // len(words)], words[pair % len(words)]) for pair in pairs.tolist()]
-    return GroupsOfRows(groups=tuple(keys) if table.num_rows else (), codes=codes.astype(np.int64))
-
-
-def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
-    if not has_column(table.schema, name):
-        return np.zeros(table.num_rows, dtype=np.int64), [None]
-    if (count := table.column_names.count(name)) > 1:
-        raise InputError(
-            f"the column {name!r} cannot be used for groups: got {count} columns of that name; "
-            "expected one. Rename the others."
-        )
-    column = column_of(table, name)
-    check_can_choose(name, column.type, "groups")
-    encoded = dictionary_of(column)
-    # Different values may have the same text, such as 1 and 1.0: numbered by their texts.
-    numbers: dict[str | None, int] = {None: 0}
-    of_value = [
-        numbers.setdefault(text, len(numbers))
-        for text in values_as_text(pa.chunked_array([encoded.dictionary]))
-    ]
-    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(of_value)).to_numpy()
-    return np.array([*of_value, 0], dtype=np.int64)[indices], list(numbers)
+    there = [name for name in by if has_column(table.schema, name)]
+    check_choosing_columns(table.schema, dict.fromkeys(there, "--by"))
+    nothing = Keys(words=[None], codes=np.zeros(table.num_rows, dtype=np.int64))
+    found = {name: keys_of(column_of(table, name)).readable for name in there}
+    groups, codes = combined([found.get(name, nothing) for name in by], table.num_rows)
+    return GroupsOfRows(groups=tuple(groups), codes=codes)
 
 
 def check_number(groups: Collection[Group], by: Sequence[str]) -> None:
@@ -156,12 +133,12 @@ class GroupColumns:
         """
         if not self.by:
             return
-        of_groups = [one for one in schema if one.name in roots_of(schema, self.by)]
+        there = [name for name in self.by if has_column(schema, name)]
         try:
-            groups_of(pa.schema(of_groups).empty_table(), self.by)
+            check_choosing_columns(schema, dict.fromkeys(there, "--by"))
         except InputError as error:
             raise InputError(f"{input_name}: {error}") from error
-        self.found.update(name for name in self.by if has_column(schema, name))
+        self.found.update(there)
         for one in schema:
             self.fields.setdefault(one.name, one)
 
@@ -257,7 +234,7 @@ def _keys_of_piece(piece: Sequence[Split], key: str) -> list[str | None]:
             with suppress(*UNREADABLE):
                 read = reader.read(split)
                 bad = set() if read.lines is None else read.lines.bad.keys()
-                words = enumerate(values_as_text(column_of(read.table, key)))
+                words = enumerate(keys_of(column_of(read.table, key)).of_rows)
                 keys += [word for row, word in words if row not in bad]
     return keys
 

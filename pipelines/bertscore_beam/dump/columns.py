@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.dump.keys import is_key
 from bertscore_beam.dump.paths import is_list, is_text, paths_of, paths_within, type_at
 from bertscore_core.errors import ConfigError, InputError, load_json
 from bertscore_core.stats.score_statistics import NOT_COUNTED
@@ -314,7 +315,7 @@ def is_text_or_list(kind: pa.DataType) -> bool:
 def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
     """Check that a file has the columns whose values choose something, in types that can be equal.
 
-    A value may be a text, a number, a boolean, a date, or a dictionary of these.
+    Which these are: `keys`. Languages are texts.
 
     Args:
         schema: Schema of the file.
@@ -327,26 +328,14 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         if option == _LANGUAGE_OPTION:
             check_text(schema, name, "language", is_text)
             continue
-        kind = _column_type(
-            schema, name, option.strip("-").removesuffix("-column"), option, _can_choose
-        )
-        check_can_choose(name, kind, option)
-
-
-def _can_choose(kind: pa.DataType) -> bool:
-    """Tell whether values of a type can choose something; see `check_choosing_columns`."""
-    types, value = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
-    tests = (is_text, types.is_integer, types.is_floating, types.is_boolean, types.is_date)
-    return any(test(value) for test in tests)
-
-
-def check_can_choose(name: str, kind: pa.DataType, use: str) -> None:
-    """Check that values of a column's type can choose something; see `check_choosing_columns`."""
-    if not _can_choose(kind):
-        raise InputError(
-            f"the column {name!r} cannot be used for {use}: got type {kind}; expected "
-            "texts, numbers, booleans or dates. Convert the column, or name another one."
-        )
+        role = option.strip("-").removesuffix("-column")
+        kind = _column_type(schema, name, role, option, is_key)
+        if not is_key(kind):
+            raise InputError(
+                f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
+                "texts, numbers, booleans, dates, times or UUIDs. Convert it to texts, or name "
+                "another column."
+            )
 
 
 def check_collisions(schema: pa.Schema, more: Iterable[str] = ()) -> None:
@@ -424,7 +413,7 @@ def _column_type(
 
 
 def missing_column_error(
-    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = _can_choose
+    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = is_key
 ) -> InputError:
     """Return the error for a column that a file does not have, with the one probably meant.
 

@@ -213,7 +213,20 @@ def paths_within(schema: pa.Schema, name: str) -> Iterator[tuple[str, pa.DataTyp
 
 def _type(kind: pa.DataType, steps: Sequence[Step]) -> pa.DataType:
     # No rule of its own: the type is what values have, also if there are none.
-    return _values(pa.nulls(0, kind), steps).type
+    return _values(_empty(kind), steps).type
+
+
+def _empty(kind: pa.DataType) -> pa.Array:
+    """Return an array without values: Arrow itself makes none of some types within others."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _empty(kind.storage_type))
+    if isinstance(kind, pa.DictionaryType):
+        nowhere, values = pa.nulls(0, kind.index_type), _empty(kind.value_type)
+        return pa.DictionaryArray.from_arrays(nowhere, values, ordered=kind.ordered)
+    if isinstance(kind, pa.RunEndEncodedType):
+        nowhere = pa.nulls(0, kind.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(nowhere, _empty(kind.value_type))
+    return pa.nulls(0, kind)
 
 
 def _values(array: pa.Array, steps: Sequence[Step]) -> pa.Array:
@@ -251,14 +264,20 @@ def _elements(lists: pa.Array, inner: pa.Array, place: int) -> pa.Array:
 
 
 def _as_texts(array: pa.Array) -> pa.Array:
-    """Return values as texts or lists of texts if they are such in another form."""
+    """Return values as texts or lists of texts if they are such in another form.
+
+    Runs of equal values become a dictionary, whatever they are.
+    """
+    if isinstance(array, pa.RunEndEncodedArray):
+        array = _of_runs(array)
     kind = array.type
     if kind in _BYTES:
         return array.cast(_BYTES[kind], safe=False)  # readers of texts find what is not UTF-8
     if isinstance(array, pa.ExtensionArray) and is_text(kind.storage_type):
         return array.storage
-    if isinstance(array, pa.DictionaryArray) and kind.value_type in _BYTES:
-        return pa.DictionaryArray.from_arrays(array.indices, _as_texts(array.dictionary))
+    if isinstance(array, pa.DictionaryArray):
+        values = _as_texts(array.dictionary)
+        return array if values.type == kind.value_type else _dictionary(array.indices, values)
     if is_parts(kind):
         return _joined(array)
     if isinstance(kind, _LISTS):
@@ -266,6 +285,18 @@ def _as_texts(array: pa.Array) -> pa.Array:
         if is_text(inner) and not _is_plain(kind, inner):
             return _lists_of(array, _as_texts(array.flatten()))
     return array
+
+
+def _of_runs(array: pa.RunEndEncodedArray) -> pa.DictionaryArray:
+    rows = array.offset + np.arange(len(array))
+    return _dictionary(pa.array(np.searchsorted(array.run_ends, rows, side="right")), array.values)
+
+
+def _dictionary(places: pa.Array, values: pa.Array) -> pa.DictionaryArray:
+    """Return values by their places, also those of a dictionary."""
+    if isinstance(values, pa.DictionaryArray):
+        places, values = values.indices.take(places), values.dictionary
+    return pa.DictionaryArray.from_arrays(places, values)
 
 
 def _is_plain(kind: pa.DataType, inner: pa.DataType) -> bool:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, check_columns
 from bertscore_beam.dump.inputs import InputFile, expand_inputs, file_changed
+from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.lines import take_lines
 from bertscore_beam.dump.parquet import open_parquet, read_layout
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import parsed, read_columns
-from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, resolve
@@ -102,7 +102,7 @@ def with_references(table: pa.Table, references: ReferenceFile | None) -> pa.Tab
     if references is None:
         return table
     loaded = _load(references)
-    words = values_as_text(column_of(table, references.key))
+    words = keys_of(column_of(table, references.key)).of_rows
     found = [-1 if word is None else loaded.rows.get(word, -1) for word in words]
     places = np.array(found, dtype=np.int64)
     taken = loaded.table.take(pa.array(places, mask=places < 0))
@@ -128,7 +128,7 @@ def _load(references: ReferenceFile) -> _Loaded:
     if digest_of(read_bytes(references.path)) != references.digest:
         raise file_changed(references.path, "other bytes", "those that were planned")
     table = _read(references)
-    words = values_as_text(column_of(table, references.key))
+    words = keys_of(column_of(table, references.key)).of_rows
     rows = {word: row for row, word in enumerate(words) if word is not None}
     nulls = words.count(None)
     doubled = len(words) - nulls - len(rows)

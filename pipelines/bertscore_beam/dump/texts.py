@@ -1,6 +1,5 @@
 """Read texts from Arrow columns, and say why texts cannot be scored."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, TableFields
-from bertscore_beam.dump.languages import NO_LANGUAGE, language_of
+from bertscore_beam.dump.keys import keys_of
+from bertscore_beam.dump.languages import language_of
 from bertscore_beam.dump.lines import Lines
 from bertscore_beam.dump.paths import column_of, is_list
 from bertscore_beam.dump.reasons import Reason
@@ -121,49 +121,11 @@ def _decode(raw: bytes | None) -> Text:
         return UnreadableText.INVALID_UTF8
 
 
-def values_as_text(column: pa.ChunkedArray) -> list[str | None]:
-    """Return the values of a key or group column as texts. Shape (rows,).
-
-    Equal numbers are equal texts, whatever their type. None is a null, NaN or not valid UTF-8.
-    """
-    return [text for chunk in column.chunks for text in _chunk_as_text(chunk)]
-
-
-def _chunk_as_text(array: pa.Array) -> list[str | None]:
-    if isinstance(array, pa.DictionaryArray):
-        return _spelled(array, _chunk_as_text)
-    if pa.types.is_floating(array.type):
-        return [_number_as_text(value) for value in array.to_pylist()]
-    if pa.types.is_null(array.type):
-        return [None] * len(array)
-    texts = _texts(pc.cast(array, pa.large_string()))
-    return [text if isinstance(text, str) else None for text in texts]
-
-
-def _number_as_text(value: float | None) -> str | None:
-    """Return a number as the integer that it is, if it is one: pandas makes floats of such ids."""
-    if value is None or math.isnan(value):
-        return None
-    return str(int(value)) if value.is_integer() else repr(value)
-
-
-def dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a column as one array with each distinct value once."""
-    if pa.types.is_null(column.type):
-        column = column.cast(pa.string())
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
-    if not pa.types.is_dictionary(column.type):
-        column = pc.dictionary_encode(column)
-    return pa.chunked_array(column.chunks, type=column.type).unify_dictionaries().combine_chunks()
-
-
 def languages_of(column: pa.ChunkedArray) -> list[str]:
     """Return the language of each row of a column of language codes. Shape (rows,)."""
-    encoded = dictionary_of(column)
-    values = texts_from_column(pa.chunked_array([encoded.dictionary]))
-    names = [language_of(text) for text in values]
-    return [NO_LANGUAGE if index is None else names[index] for index in encoded.indices.to_pylist()]
+    keys = keys_of(column)
+    names = [language_of(word) for word in keys.words]
+    return [names[code] for code in keys.codes.tolist()]
 
 
 def _others(texts: Sequence[Text], rows: IntArray) -> list[list[Text] | None]:
@@ -281,5 +243,5 @@ class Rows:
         return [column_of(self.table, name) for name in self.fields.deciding]
 
     def words_of(self, names: Sequence[str]) -> list[list[str | None]]:
-        """Return the values of some columns as texts; see `values_as_text`."""
-        return [values_as_text(column_of(self.table, name)) for name in names]
+        """Return the keys of some columns; see `Keys.of_rows`."""
+        return [keys_of(column_of(self.table, name)).of_rows for name in names]

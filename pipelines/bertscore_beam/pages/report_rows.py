@@ -15,9 +15,10 @@ from bertscore_beam.compare.results import Comparison, MovedRow, Ranking
 from bertscore_beam.compare.settings import compare_settings, stated_signatures
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import WHOLE, groups_of
+from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
 from bertscore_beam.dump.paths import column_of
-from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
+from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
@@ -63,7 +64,7 @@ def _chosen_rows(
             place=place,
             **{measure: table[name][0].as_py() for measure, name in columns.SCORES.items()},
             group=groups_of(table, by).groups[0],
-            key=tuple(values_as_text(column_of(table, name))[0] for name in key),
+            key=tuple(keys_of(column_of(table, name)).of_rows[0] for name in key),
             reason=table[columns.ERROR][0].as_py(),
             tokens=table[columns.CANDIDATE_TOKENS][0].as_py(),
             texts=_texts(run, table) if options.with_texts else None,

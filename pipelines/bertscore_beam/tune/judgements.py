@@ -16,16 +16,12 @@ import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.plan import Plan, check_all_reached, plan_inputs
 from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
-from bertscore_beam.dump.texts import (
-    only_strings,
-    reference_texts,
-    texts_from_column,
-    values_as_text,
-)
+from bertscore_beam.dump.texts import only_strings, reference_texts, texts_from_column
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
@@ -72,7 +68,7 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
 
 def _keys(table: pa.Table, name: str) -> list[str | None]:
     """Return the values of a column of keys. An empty text is null: files of text have none."""
-    return [value or None for value in values_as_text(column_of(table, name))]
+    return [value or None for value in keys_of(column_of(table, name)).of_rows]
 
 
 def _labels(table: pa.Table, name: str) -> Doubles:

@@ -11,14 +11,9 @@ from bertscore_beam.dump import paths
 from bertscore_beam.dump.candidates import check_candidates, explode_candidates
 from bertscore_beam.dump.columns import TableFields, check_choosing_columns, check_columns
 from bertscore_beam.dump.digests import digest_columns
+from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of, has_column, is_list
-from bertscore_beam.dump.texts import (
-    Rows,
-    UnreadableText,
-    reference_texts,
-    texts_from_column,
-    values_as_text,
-)
+from bertscore_beam.dump.texts import Rows, UnreadableText, reference_texts, texts_from_column
 from bertscore_core.errors import InputError
 
 TEXTS = st.none() | st.text(max_size=2)
@@ -116,7 +111,7 @@ def test_bytes_are_texts_and_a_row_that_is_not_utf8_is_rejected_alone(tmp_path, 
     for name in ("text", "word"):
         check_columns(table.schema, name, "list")
         assert texts_from_column(column_of(table, name)) == READ
-        assert values_as_text(column_of(table, name)) == ["a", None, "ü", None]
+        assert keys_of(column_of(table, name)).of_rows == ["a", None, "ü", None]
     read = reference_texts(column_of(table, "list"))
     assert read == [[text] for text in READ]
     assert digest_columns(column_of(table, "text")) == digest_columns(table["text"])

@@ -178,7 +178,7 @@ def test_what_cannot_be_grouped_is_refused(night, tmp_path, capsys):
     run = str(night / "plain")
     with pytest.raises(InputError, match="no group column 'sytem'"):
         outcome_of_groups(GroupsOptions(run=run, by=("sytem",)))
-    with pytest.raises(InputError, match="'meta' cannot be used for groups"):
+    with pytest.raises(InputError, match="'meta' cannot be used for --by"):
         outcome_of_groups(GroupsOptions(run=run, by=("meta",)))
     with pytest.raises(InputError, match="between 0 and 1"):
         GroupsOptions(run=run, confidence=95)
