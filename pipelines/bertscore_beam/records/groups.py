@@ -21,11 +21,11 @@ from bertscore_beam.dump.census import (
     MOST_GROUPS,
     WHOLE,
     Group,
+    GroupColumns,
     GroupsOfRows,
     check_number,
     groups_of,
 )
-from bertscore_beam.dump.columns import missing_column_error
 from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
@@ -468,21 +468,19 @@ def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:
 
 
 def check_columns(run: FinishedRun, by: Sequence[str]) -> None:
-    """Check that some part has each group column. Only the schemas of parts are read.
+    """Check that some part has each group column, of a type of keys. Only schemas are read.
 
     Raises:
-        InputError: None has it.
+        InputError: None has it, or a part has it in another type.
         OSError: A part cannot be reached.
     """
-    left = set(by)
-    schema = None
+    known = GroupColumns(by)
     for record in run.records:
-        if not left:
+        if known.found == {*by}:
             return
-        schema = part_schema(run, record)
-        left -= {name for name in left if has_column(schema, name)}
-    if left and schema is not None:
-        raise missing_column_error(schema, min(left), "group", "--by")
+        known.look(part_schema(run, record), record.input_name)
+    if run.records:
+        known.check()
 
 
 def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
