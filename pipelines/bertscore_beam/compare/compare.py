@@ -165,10 +165,10 @@ def _compare(
         comparisons += own
         rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
     corrected = _corrected(comparisons, len(options.measure))
-    return results.Compared(
-        comparisons=corrected if options.fail_if_drop is None else judge(corrected, options),
-        rankings=tuple(rankings),
-    )
+    if options.fail_if_drop is not None:
+        _check_shared(corrected)
+        corrected = judge(corrected, options)
+    return results.Compared(comparisons=corrected, rankings=tuple(rankings))
 
 
 def _options_of_languages(
@@ -336,12 +336,25 @@ def check_paired(compared: results.Compared) -> None:
         ConfigError: One has none.
     """
     for comparison in compared.comparisons:
-        counts = comparison.whole.counts
-        if not counts.pairs:
-            raise ConfigError(
-                f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
-                f"{counts.unpaired_warning}"
-            )
+        if not comparison.whole.counts.pairs:
+            raise _unpaired_error(comparison)
+
+
+def _check_shared(comparisons: Sequence[results.Comparison]) -> None:
+    """Check that sides that a gate compares share a row: of other rows it has nothing to say.
+
+    Rows that are on both sides, and have all lost their scores, are for the gate.
+    """
+    for comparison in comparisons:
+        if not comparison.whole.counts.shared:
+            raise _unpaired_error(comparison)
+
+
+def _unpaired_error(comparison: results.Comparison) -> ConfigError:
+    return ConfigError(
+        f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
+        f"{comparison.whole.counts.unpaired_warning}"
+    )
 
 
 def _check_references(options: CompareOptions, sums: PairedGroups) -> None:

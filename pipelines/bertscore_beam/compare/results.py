@@ -54,11 +54,15 @@ class PairCounts:
         return self.missing / before if before else 0.0
 
     @property
+    def shared(self) -> int:
+        """Rows that are on both sides, with scores or without."""
+        return self.pairs + self.lost + self.gained + self.unscored
+
+    @property
     def unpaired_warning(self) -> str:
         """Says that two sides have no pair, and what became of their rows."""
-        both = self.lost + self.gained + self.unscored
         return (
-            f"got no row with scores on both sides ({both:,} rows are on both sides, "
+            f"got no row with scores on both sides ({self.shared:,} rows are on both sides, "
             f"{self.only_run:,} only in the first, {self.only_against:,} only in the second); "
             "expected at least one. Check --key."
         )

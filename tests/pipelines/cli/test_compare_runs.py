@@ -105,21 +105,23 @@ def test_systems_are_ranked(nights, ran):
     assert not re.search(r"\b(before|now|run|fell|unchanged)\b", out.replace(str(now), ""))
 
 
-def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_so(nights, ran):
+def test_runs_without_a_common_row_are_not_compared_by_a_gate_either(nights, ran, tmp_path):
     now, before = nights
     # Every row has another id, as where ids are made anew each night.
     rows = many_rows(40)
     ids = pa.array(range(10_000, 10_040))
     rows = rows.set_column(rows.column_names.index("id"), "id", ids)
     other = made_run(now.parent / "other", {"news.parquet": rows})
-    words = ("compare", now, other, before, "--key", "id", "--by", "system")
-    out, err = ran([*words, "--fail-if-drop", 0.1], WORSE)
-    assert f"compared with {before}, " not in err
-    assert f"compared with {other}, the run did not pass the gate: it cannot be judged" in err
-    assert {"pairs: 1,200", "pairs: 0"} <= set(out.splitlines())
-    out, err = ran(words, UNUSABLE)
-    assert out == ""
-    assert f"{str(now)!r} and {str(other)!r} cannot be compared: got no row with scores" in err
+    how, page = ("--key", "id", "--by", "system"), tmp_path / "report.html"
+    for words in (
+        ("compare", now, other, before, *how),
+        ("compare", now, other, before, *how, "--fail-if-drop", 0.1),
+        ("report", now, "--against", before, other, *how, "--fail-if-drop", 0.1, "-o", page),
+    ):
+        out, err = ran(words, UNUSABLE)
+        assert (out, page.exists()) == ("", False)
+        assert f"{str(now)!r} and {str(other)!r} cannot be compared: got no row with scores" in err
+        assert "0 rows are on both sides" in err
 
 
 def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):
