@@ -1,7 +1,7 @@
 """A comparison for people, as tables, and for programs, as plain values."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
@@ -147,16 +147,34 @@ def _subject(comparison: results.Comparison, group: Group) -> str:
 
 
 def warnings_in(compared: results.Compared) -> tuple[str, ...]:
-    """Return the warnings of all comparisons; of a ranking, each once."""
+    """Return the warnings of all comparisons, each once."""
     others = {comparison.against for comparison in compared.comparisons}
     is_alone = bool(compared.rankings) or len(others) == 1
     words = [
-        warning if is_alone else f"{comparison.against}: {warning}"
+        (comparison.measure, warning if is_alone else f"{comparison.against}: {warning}")
         for comparison in compared.comparisons
         for warning in (*comparison.warnings, *(() if compared.rankings else comparison.caveats))
     ]
-    of_rankings = chain.from_iterable(ranking.caveats for ranking in compared.rankings)
-    return tuple(dict.fromkeys((*words, *of_rankings)))
+    words += [
+        (ranking.measure, caveat) for ranking in compared.rankings for caveat in ranking.caveats
+    ]
+    return told_once(words, {comparison.measure for comparison in compared.comparisons})
+
+
+def told_once(told: Iterable[tuple[str, str]], measures: Collection[str]) -> tuple[str, ...]:
+    """Return sentences, each once; one that is not told of all measures names its own.
+
+    Args:
+        told: The measure and the sentence.
+        measures: Those that are compared.
+    """
+    by_words: dict[str, dict[str, None]] = {}
+    for measure, words in told:
+        by_words.setdefault(words, {})[measure] = None
+    return tuple(
+        words if len(own) == len(measures) else f"{', '.join(own)}: {words}"
+        for words, own in by_words.items()
+    )
 
 
 def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.comparison_tables import told_once
 from bertscore_beam.compare.results import Comparison, MovedRow, Ranking
 from bertscore_beam.compare.settings import compare_settings, stated_signatures
 from bertscore_beam.dump import columns
@@ -178,7 +179,7 @@ def collect(options: ReportOptions) -> ReportData:
     comparisons: tuple[Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
-    warnings: dict[str, None] = {}
+    warnings: tuple[str, ...] = ()
     if others:
         comparisons = compare_finished(options.comparison(), run, others).comparisons
         shown = place_of_shown(comparisons)
@@ -187,7 +188,8 @@ def collect(options: ReportOptions) -> ReportData:
         moved = list(zip(moves, _moved_rows(options, run, others[shown], moves), strict=True))
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
-        warnings = dict.fromkeys(words for one in of_shown for words in one.warnings)
+        told = ((one.measure, words) for one in of_shown for words in one.warnings)
+        warnings = told_once(told, {one.measure for one in of_shown})
     confidence = options.confidence
     groups = [group_row(*group, confidence) for group in findings.groups.items()]
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()

@@ -124,6 +124,27 @@ def test_runs_without_a_common_row_are_not_compared_by_a_gate_either(nights, ran
         assert "0 rows are on both sides" in err
 
 
+def test_a_warning_comes_once_and_names_its_measure_where_others_have_another(tmp_path, ran):
+    """Of 400 rows 5 have no score by F1 on the second night, and 3 others no length then."""
+    f1 = np.linspace(0.5, 0.9, 400)
+    lengths = np.arange(400.0)
+    before = made_run(tmp_path / "before", {"a": scored(f1, id=np.arange(400), length=lengths)})
+    lost, cut = np.where(np.arange(400) < 5, np.nan, f1), lengths.copy()
+    cut[-3:] = np.nan
+    ids = pa.array([*range(399), None])
+    now = made_run(tmp_path / "now", {"a": scored(lost, id=ids, length=pa.array(cut))})
+    how = ("--key", "id", "--measure", "f1", "precision", "length")
+    err = ran(["compare", now, before, *how]).err
+    page = tmp_path / "report.html"
+    ran(["report", now, "--against", before, *how, "-o", page])
+    for shown in (err, page.read_text()):
+        assert shown.count("rows that the other side has scored have no score here") == 2
+        assert "f1, precision: 6 rows that the other side has scored" in shown
+        assert "length: 3 rows that the other side has scored" in shown
+        assert shown.count("1 rows have a null or NaN in a column of the key") == 1
+        assert "f1, precision, length: " not in shown
+
+
 def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):
     now, before = nights
     (same := before.parent / "same").symlink_to(now)
