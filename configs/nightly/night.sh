@@ -7,13 +7,15 @@
 #
 #   dumps/DAY             the dump of the day
 #   night.yaml            options of `score`: model, idf table, baseline, columns, limits
-#   scores/DAY            scores; scores/pinned is a run that stays the same, if there is one
+#   scores/DAY            scores
+#   scores/pinned         a link to a run that stays the same. If there is none, the first night that
+#                         passes a comparison pins the run that it was compared with
 #   pages/DAY.html        the page; pages/DAY.json the comparison, with the verdict
-#   pages/DAY.accepted    made by you: the night was worse, and later ones are compared with it;
-#                         deleted when the day is scored again
+#   pages/DAY.accepted    made by you: later nights are compared with this one, whatever its verdict,
+#                         and it is pinned; deleted when the day is scored again
 #
-# Exit status: that of the first command that failed. 4: a system has become worse.
-# Run it again for the same day after any failure: what is done is kept.
+# Exit status: that of the first command that failed. 4: a system has become worse. 5: there are too
+# few rows to tell. Run it again for the same day after any failure: what is done is kept.
 set -u
 day=$1
 by=${BY:-system}           # columns of the groups
@@ -34,9 +36,17 @@ for try in 1 2 3; do
 done
 [ $status -eq 0 ] || exit $status
 
+pin=scores/pinned
+is_pinned() { [ -L $pin ] || [ -e $pin ]; }
+is_accepted() { [ -e "pages/${1#scores/}.accepted" ]; }
 is_good() {                # a night without a verdict is not good
-    [ -e "pages/$1.accepted" ] || { grep -qs '"passed": true' "pages/$1.json" &&
-        ! grep -qs '"passed": false' "pages/$1.json"; }
+    is_accepted "$1" || { grep -qs '"passed": true' "pages/${1#scores/}.json" &&
+        ! grep -Eqs '"passed": (false|null)' "pages/${1#scores/}.json"; }
+}
+accept="accept this night (touch pages/$day.accepted): the next is compared with it, and it is pinned."
+cannot_use_pin() {
+    echo "$1 To go on, pin a run that was good (ln -sfn $other $pin), or $accept" >&2
+    exit 2
 }
 
 # The nights before this one, newest first; and the nights of the trend: all, or only this one if there
@@ -53,13 +63,45 @@ done
 
 set --
 for folder in $before; do  # the newest that was not worse; `compare` refuses an incomplete one
-    if is_good "${folder#scores/}"; then
+    if is_good "$folder"; then
         set -- "$folder"
         break
     fi
 done
-# A link to this very night is no other run.
-[ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
+other=${1:-scores/DAY}
+other=${other#scores/}
+
+# A night that was accepted after the last run was pinned is pinned.
+for folder in $before; do
+    if is_accepted "$folder"; then
+        accepted=pages/${folder#scores/}.accepted
+        is_later=$(find $pin -prune -newer "$accepted" 2> /dev/null)
+        if ! [ $pin -ef "$folder" ] && [ -z "$is_later" ]; then
+            [ -L $pin ] || ! [ -e $pin ] ||
+                cannot_use_pin "$folder was accepted, but $pin is no link: rename it."
+            echo "Pinned from now on: $folder, which was accepted."
+            ln -sfn "${folder#scores/}" $pin || exit 1
+        fi
+        break
+    fi
+    ! grep -qs "/$pin\"" "pages/${folder#scores/}.json" || is_pinned ||
+        cannot_use_pin "$pin is gone: $folder was compared with it."
+done
+
+pinned="No run is pinned yet: the first night that passes a comparison pins the run before it."
+if is_pinned; then
+    [ -d $pin ] || cannot_use_pin "The run that $pin leads to is gone."
+    pinned="The pinned run is $pin."
+    for folder in scores/????-??-??; do
+        [ $pin -ef "$folder" ] || continue
+        pinned="The pinned run is ${folder#scores/}."
+        ! is_accepted "$folder" || pinned="The pinned run is ${folder#scores/}, which was accepted."
+        [ "$folder" = "scores/$day" ] || is_good "$folder" ||
+            cannot_use_pin "$pin is $folder, which has no good verdict."
+    done
+    # A link to this very night is no other run, and nor is one to the night before.
+    [ $pin -ef "scores/$day" ] || [ $pin -ef "${1:-.}" ] || set -- "$@" $pin
+fi
 
 if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no other
     newest=${before%% *}
@@ -76,15 +118,33 @@ else
         ${CLUSTER:+--cluster "$CLUSTER"} ${MISSING:+--max-missing-fraction "$MISSING"} \
         --json > "pages/.$day.json" || status=$?
 fi
-[ $status -eq 0 ] || [ $status -eq 4 ] || { rm -f "pages/.$day.json"; exit $status; }
+case $status in
+0 | 4 | 5) ;;
+*)
+    rm -f "pages/.$day.json"
+    [ $status -eq 2 ] || exit $status
+    ! is_pinned || cannot_use_pin "$pinned The message above says why $day cannot be compared."
+    echo "To go on, $accept" >&2
+    exit 2
+    ;;
+esac
+# Before the verdict: a night that passed a comparison, and is good, has pinned a run.
+if [ $status -eq 0 ] && [ $# -gt 0 ] && ! is_pinned; then
+    pinned="The pinned run is ${1#scores/} from now on: none was pinned, and $day passed."
+    ln -s "${1#scores/}" $pin || exit 1
+fi
 mv "pages/.$day.json" "pages/$day.json" || exit 1    # whole, or not at all
+echo "$pinned"
 
-# Also of a night that is worse (4): the page begins with what has changed since the first run that it
-# is worse than, or since the newest good night.
-bertscore-beam report --quiet "$nights" --by $by -o "pages/$day.html" \
+# Also of a night that is worse (4) or cannot be judged (5): the page begins with what has changed since
+# the first run that it is worse than, or since the newest good night.
+bertscore-beam report --quiet "$nights" --by $by -o "pages/$day.html" --notice "$pinned" \
     ${CLUSTER:+--cluster "$CLUSTER"} \
     ${1:+--against "$@" --key $key --fail-if-drop "$drop"} \
     ${1:+${MISSING:+--max-missing-fraction "$MISSING"}} ||
-    { page=$?; [ $page -eq 4 ] || exit $page; }
-[ $status -eq 0 ] || echo "This night is worse: pages/$day.html shows where." >&2
+    { page=$?; [ $page -eq 4 ] || [ $page -eq 5 ] || exit $page; }
+case $status in
+4) echo "This night is worse: pages/$day.html shows where." >&2 ;;
+5) echo "This night has too few rows to be judged: pages/$day.html shows them." >&2 ;;
+esac
 exit $status

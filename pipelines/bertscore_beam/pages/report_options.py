@@ -37,6 +37,7 @@ class ReportOptions(Options):
         rows: Single rows of each kind, such as those with the lowest F1.
         confidence: Of the intervals.
         force: Compare runs that were scored with other settings.
+        notice: A sentence of yours for the top of the page.
         scoring: Options of `compare` that were given, by field.
     """
 
@@ -59,6 +60,7 @@ class ReportOptions(Options):
     rows: int = field(default=20, metadata={"metavar": "N"})
     confidence: float = 0.95
     force: bool = False
+    notice: str | None = field(default=None, metadata={"metavar": "TEXT"})
     scoring: Mapping[str, Any] = field(default_factory=dict, metadata={"internal": True})
 
     @property

@@ -233,7 +233,7 @@ def collect(options: ReportOptions) -> ReportData:
         risen=risen,
         nights=nights,
         signatures=signatures,
-        notices=(*_notices(run, nights), *left_out, *warnings),
+        notices=(*filter(None, [options.notice]), *_notices(run, nights), *left_out, *warnings),
     )
 
 
