@@ -11,7 +11,7 @@ from bertscore_beam.compare.results import (
 )
 from bertscore_beam.compare.settings import FieldDifference, SettingsDifference
 from bertscore_beam.dump.census import WHOLE, Group
-from bertscore_beam.pages.report_data import ChosenRow, Night, ReportData, Texts
+from bertscore_beam.pages.report_data import ChosenRow, MeanOfRows, Night, ReportData, Texts
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow
@@ -122,7 +122,9 @@ def made_report(*, with_texts: bool) -> ReportData:
             started=f"2026-11-{day:02} 02:00:00",
             total=group_row(f1=0.8 + day / 500, rows=9000, scored=8990, rejected=10),
             comparable=day > 3,
-            groups={name: 0.7 + day / 400 - at / 50 for at, name in enumerate(names)},
+            groups={
+                name: MeanOfRows(0.7 + day / 400 - at / 50, 900) for at, name in enumerate(names)
+            },
         )
         for day in range(1, 15)
     )

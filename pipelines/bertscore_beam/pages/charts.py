@@ -64,7 +64,7 @@ def charts_of(
     runs: list[Group] = [(run_names[night.run],) for night in nights]
     lines = trend_groups(data)
     means = [
-        {"at": at, "group": line, "mean": night.groups[name]}
+        {"at": at, "group": line, "mean": night.groups[name].mean}
         for at, night in enumerate(nights)
         for line, name in enumerate(lines)
         if name in night.groups
@@ -106,7 +106,7 @@ def trend_groups(data: ReportData) -> list[Group]:
     for row in data.groups:
         name = row.group
         alike = (night.groups for night in data.nights if night.comparable)
-        means = [groups[name] for groups in alike if name in groups]
+        means = [groups[name].mean for groups in alike if name in groups]
         if means:
             moves[name] = round(max(means) - min(means), 9)
     return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]

@@ -6,6 +6,7 @@ are escaped where they are shown.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bertscore_beam.compare.results import Comparison, GroupComparison, Ranking
 from bertscore_beam.dump.census import WHOLE, Group
@@ -48,9 +49,16 @@ class ChosenRow:
     key: tuple[str | None, ...] = ()
 
 
+class MeanOfRows(NamedTuple):
+    """The mean F1 of the rows of a group that have scores, and how many these are."""
+
+    mean: float
+    scored: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """One run of a series: its folder, when it began in UTC, and the mean F1 of each group.
+    """One run of a series: its folder, when it began in UTC, and its groups and languages.
 
     It is comparable if its scores were made as those of the newest run.
     """
@@ -59,7 +67,8 @@ class Night:
     started: str
     total: GroupRow
     comparable: bool = True
-    groups: Mapping[Group, float] = field(default_factory=dict)
+    groups: Mapping[Group, MeanOfRows] = field(default_factory=dict)
+    languages: Mapping[Group, MeanOfRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,11 @@ from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_col
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
+from bertscore_beam.pages.mix import mix_notices
 from bertscore_beam.pages.one_pass import F1, Findings, gather
 from bertscore_beam.pages.report_data import (
     ChosenRow,
+    MeanOfRows,
     Night,
     ReportData,
     Texts,
@@ -142,7 +144,16 @@ def _nights(
             started=_utc(run.notes.started),
             total=group_row(WHOLE, sums.total, options.confidence),
             comparable=_is_comparable(newest, run),
-            groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
+            groups={
+                name: MeanOfRows(float(own.means[F1]), own.scored)
+                for name, own in groups.items()
+                if own.scored
+            },
+            languages={
+                (name,): MeanOfRows(own["f1"], own["scored"])
+                for name, own in run.summary.content.get("languages", {}).items()
+                if own["scored"]
+            },
         )
 
 
@@ -233,7 +244,13 @@ def collect(options: ReportOptions) -> ReportData:
         risen=risen,
         nights=nights,
         signatures=signatures,
-        notices=(*filter(None, [options.notice]), *_notices(run, nights), *left_out, *warnings),
+        notices=(
+            *filter(None, [options.notice]),
+            *_notices(run, nights),
+            *mix_notices(nights, options.scoring.get("fail_if_drop")),
+            *left_out,
+            *warnings,
+        ),
     )
 
 

@@ -185,7 +185,8 @@ def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report):
     first, *_, last = report.nights
     assert first.total.values["f1"] == pytest.approx(F1[THERE].mean(), abs=1e-6)
     assert last.total == report.total
-    assert last.groups == {row.group: row.values["f1"] for row in report.groups}
+    expected = {row.group: (row.values["f1"], row.values["scored"]) for row in report.groups}
+    assert last.groups == expected
     assert all(night.comparable for night in report.nights)
     assert "Runs of the series that are not done are left out: 1." in report.notices
 
