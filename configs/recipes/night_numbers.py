@@ -6,7 +6,8 @@ import sys
 
 day = sys.argv[1]
 with open(f"scores/{day}/_summary.json") as summary, open(f"pages/{day}.json") as verdict:
-    night, numbers = json.load(summary), {"passed": float(json.load(verdict)["passed"])}
+    night, passed = json.load(summary), json.load(verdict)["passed"]
+numbers = {} if passed is None else {"passed": float(passed)}  # None: too few rows to judge
 wanted = re.compile("(precision|recall|f1)(_low|_high)?|metric_[a-z]+")
 for group in night["groups"]["shown"]:  # the first 100
     name = "/".join(re.sub(r"[^\w. -]", "_", str(value)) for value in group["group"].values())

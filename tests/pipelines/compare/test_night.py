@@ -78,6 +78,16 @@ def nights(tmp_path_factory):
     return folder, [command(folder, "sh", NIGHT, day) for day in DAYS], rows
 
 
+def name_of(comparison):
+    """Return the name of the run that a night was compared with."""
+    return comparison["against"].rpartition("/")[2]
+
+
+def pin(folder, target):
+    (folder / "scores" / "pinned").unlink()
+    (folder / "scores" / "pinned").symlink_to(target)
+
+
 def test_a_worse_system_is_found_and_the_others_are_not(nights):
     folder, done, rows = nights
     assert [one.returncode for one in done] == [0, 0, 4, 4], done
@@ -90,7 +100,9 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
         json.loads((folder / "pages" / f"2026-11-{day}.json").read_text()) for day in (21, 22)
     )
     assert (equal["passed"], worse["passed"]) == (True, False)
-    (found,) = worse["comparisons"]
+    found, pinned = worse["comparisons"]
+    assert [name_of(one) for one in equal["comparisons"]] == ["2026-11-20"]
+    assert [name_of(one) for one in (found, pinned)] == ["2026-11-21", "pinned"]
     groups = {one["group"][0]: one for one in found["groups"]}
     assert set(groups) == set(SYSTEMS)
     assert [name for name, one in groups.items() if one["gate"]["failures"]] == [WORSE]
@@ -107,6 +119,9 @@ def test_every_night_has_a_page_which_shows_the_trend(nights):
     assert "gate" not in first
     assert "<strong>Passed</strong>" in second
     assert all("the gate is not passed" in page for page in others)
+    assert "No run is pinned yet" in first
+    assert "The pinned run is 2026-11-20 from now on: none was pinned, and 2026-11-21" in second
+    assert all("The pinned run is 2026-11-20.<" in page for page in others)
 
 
 def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):
@@ -121,38 +136,62 @@ def test_a_night_that_is_worse_is_no_measure_of_the_next_until_it_is_accepted(ni
     page = folder / "pages" / "2026-11-23.html"
 
     def against():
-        (one,) = json.loads(page.with_suffix(".json").read_text())["comparisons"]
-        return one["against"].rpartition("/")[2]
+        found = json.loads(page.with_suffix(".json").read_text())["comparisons"]
+        return [name_of(one) for one in found]
 
-    assert against() == "2026-11-21"
+    assert against() == ["2026-11-21", "pinned"]
     accepted = folder / "pages" / "2026-11-22.accepted"
     accepted.touch()
-    (folder / "scores" / "pinned").symlink_to("2026-11-20")
     try:
+        assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 0
+        assert against() == ["2026-11-22"]  # which is pinned, too
+        assert "<strong>Passed</strong>" in page.read_text()
+        assert "The pinned run is 2026-11-22, which was accepted." in page.read_text()
+        pin(folder, "2026-11-20")
         # Worse than the pinned run alone: the page is about that.
         assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 4
+        assert against() == ["2026-11-22", "pinned"]
         assert "the gate is not passed" in page.read_text()
-        (folder / "scores" / "pinned").unlink()
-        assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 0
     finally:
         accepted.unlink()
-    assert against() == "2026-11-22"
-    assert "<strong>Passed</strong>" in page.read_text()
+        pin(folder, "2026-11-20")
 
 
-def test_a_pinned_run_is_compared_as_well_and_a_night_is_not_repeated(nights):
+def test_a_night_is_not_repeated_nor_compared_with_itself(nights):
     folder, _, _ = nights
-    (folder / "scores" / "pinned").symlink_to("2026-11-20")
-    try:
-        again = command(folder, "sh", NIGHT, "2026-11-22")
-        pinned = command(folder, "sh", NIGHT, "2026-11-20")
-    finally:
-        (folder / "scores" / "pinned").unlink()
+    again = command(folder, "sh", NIGHT, "2026-11-22")
+    pinned = command(folder, "sh", NIGHT, "2026-11-20")
     assert (again.returncode, pinned.returncode) == (4, 0)
     first = json.loads((folder / "pages" / "2026-11-20.json").read_text())
-    assert first["comparisons"] == []  # not with itself
+    assert first["comparisons"] == []
     compared = json.loads((folder / "pages" / "2026-11-22.json").read_text())["comparisons"]
-    assert [one["against"].rpartition("/")[2] for one in compared] == ["2026-11-21", "pinned"]
+    assert [name_of(one) for one in compared] == ["2026-11-21", "pinned"]
+
+
+def test_a_pinned_run_that_is_gone_or_has_other_rows_ends_the_night_with_the_cure(nights):
+    folder, _, _ = nights
+    rows = pq.read_table(folder / "dumps" / "2026-11-20" / "shard.parquet")
+    other = rows.set_column(0, "id", pa.array(range(10**6, 10**6 + len(rows))))
+    (folder / "dumps" / "other").mkdir()
+    pq.write_table(other, folder / "dumps" / "other" / "shard.parquet")
+    how = ("--config", "night.yaml", "--by", "system", "--reuse", "scores/2026-11-20")
+    paths = ("--input", "dumps/other", "--output", "scores/other")
+    assert command(folder, "bertscore-beam", "score", *how, *paths).returncode == 0
+    try:
+        for target, words in (
+            ("gone", "The run that scores/pinned leads to is gone."),
+            ("other", "cannot be compared: got no row with scores on both sides"),
+        ):
+            pin(folder, target)
+            done = command(folder, "sh", NIGHT, "2026-11-21")
+            assert done.returncode == 2
+            assert words in done.stderr
+            assert "ln -sfn 2026-11-20 scores/pinned" in done.stderr
+            assert not (folder / "pages" / "2026-11-21.json").exists()
+    finally:
+        pin(folder, "2026-11-20")
+        shutil.rmtree(folder / "scores" / "other")
+        assert command(folder, "sh", NIGHT, "2026-11-21").returncode == 0
 
 
 def test_a_night_that_cannot_work_ends_with_its_status_and_is_not_tried_again(nights):
