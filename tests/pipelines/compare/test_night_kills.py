@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import signal
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.records.earlier_run import scoring_runs
 from bertscore_beam.run.output import WORSE
 from tests.support.made_runs import made_run, scored
 
@@ -269,6 +271,39 @@ def test_a_night_that_cannot_be_judged_has_a_page_and_is_no_measure(tmp_path, re
     nights.accept(DAYS[1])
     assert nights.run(DAYS[2])[0] == cli.DONE
     assert nights.measures() == [f"scores/{DAYS[1]}"]
+
+
+@pytest.mark.parametrize(
+    ("status", "numbers"), [(cli.DONE, {"passed": 1.0}), (WORSE, {"passed": 0.0}), (NOT_JUDGED, {})]
+)
+def test_trackers_get_the_verdict_of_a_night_if_it_has_one(
+    tmp_path, monkeypatch, recorded, status, numbers
+):
+    summary = {"groups": {"shown": []}, "languages": {}, "metrics": {}, "signature": "made up"}
+    for name, text in (
+        (f"scores/{DAYS[0]}/_summary.json", json.dumps(summary)),
+        (f"pages/{DAYS[0]}.json", recorded[status]),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["night_numbers.py", DAYS[0]])
+    recipe = NIGHT.parents[1] / "recipes" / "night_numbers.py"
+    assert runpy.run_path(str(recipe))["numbers"] == numbers
+
+
+def test_a_pinned_night_is_once_among_those_that_scores_are_reused_from(tmp_path, recorded):
+    """With the link they would not be in the order of their dates: it has none in its name."""
+    nights = Nights(tmp_path / "nights", recorded, "5")
+    assert nights.run(DAYS[0])[0] == cli.DONE
+    scoring, *_ = (nights.folder / "calls").read_text().splitlines()
+    pattern = nights.folder / scoring.partition("--reuse latest:")[2]
+    for at, day in enumerate(DAYS[1:3]):
+        made = {"a": scored(np.full(9, 0.5))}
+        made_run(nights.folder / "scores" / day, made, started=1.7e9 - at)
+    nights.pin(DAYS[1])
+    runs, _ = scoring_runs(str(pattern), "--reuse latest:")
+    assert [run.root.rpartition("/")[2] for run in runs] == [*DAYS[1:3]]
 
 
 def test_accepting_a_night_pins_it_and_the_page_says_so(tmp_path, recorded):
