@@ -97,7 +97,7 @@ if is_pinned; then
         pinned="The pinned run is ${folder#scores/}."
         ! is_accepted "$folder" || pinned="The pinned run is ${folder#scores/}, which was accepted."
         [ "$folder" = "scores/$day" ] || is_good "$folder" ||
-            cannot_use_pin "$pin is $folder, which has no good verdict."
+            cannot_use_pin "$pin is $folder, which has no good verdict: run the script for it again."
     done
     # A link to this very night is no other run, and nor is one to the night before.
     [ $pin -ef "scores/$day" ] || [ $pin -ef "${1:-.}" ] || set -- "$@" $pin

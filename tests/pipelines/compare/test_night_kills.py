@@ -330,7 +330,7 @@ def test_a_pinned_night_that_is_scored_again_must_be_good_again(tmp_path, record
     assert nights.run(DAYS[3])[0] == WORSE  # it is accepted no more
     status, said = nights.run(DAYS[4])
     assert status == cli.UNUSABLE
-    assert f"scores/pinned is scores/{DAYS[3]}, which has no good verdict." in said
+    assert f"scores/pinned is scores/{DAYS[3]}, which has no good verdict: run" in said
     nights.accept(DAYS[3])
     assert nights.run(DAYS[4])[0] == cli.DONE
 
@@ -355,7 +355,7 @@ PIN_FAULTS = {
     gone: "The run that scores/pinned leads to is gone.",
     unlinked: f"scores/pinned is gone: scores/{DAYS[2]} was compared with it.",
     of_another_model: f"The pinned run is {DAYS[0]}. The message above says why {DAYS[3]} cannot",
-    without_verdict: f"scores/pinned is scores/{DAYS[0]}, which has no good verdict.",
+    without_verdict: f"scores/pinned is scores/{DAYS[0]}, which has no good verdict: run",
 }
 
 
