@@ -25,6 +25,10 @@ the share of false alarms, which is not enough to stop a night.
 give no p value below 2^-k. Up to `EXACT_UNITS` of them all signs are tried, and the larger p value
 of this and of Student's t counts: the latter is 0 for two equal differences.
 
+**Any size.** Sums are of differences divided by a power of two, so that no square is beyond what a
+double can be, and results are multiplied by it at the end. Both are exact: numbers that are 2^k
+times as large give the same p values, and all else 2^k times as large, to the last bit.
+
 **Repeated rows**, such as the greedy answers to a prompt that is there ten times, move together and
 count as one unit. Rows are repeats of each other if their keys are equal (`PairedSums.of`).
 
@@ -38,6 +42,7 @@ References:
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -159,6 +164,36 @@ def batches(resamples: int, width: int) -> list[int]:
 KEPT = 2_000
 """Largest differences that are kept one by one for resampling, in each group."""
 
+_LEAST_EXPONENT = -1074  # of the smallest double above 0
+
+
+def differences_of(scores: Doubles, others: Doubles) -> tuple[Doubles, int]:
+    """Return the differences of finite scores, (N,), divided by 2**exponent, and the exponent.
+
+    It is 0 unless a difference is larger than a double can be.
+    """
+    with np.errstate(over="ignore"):
+        differences = scores - others
+    if np.isfinite(differences).all():
+        return differences, 0
+    return scores / 2 - others / 2, 1
+
+
+def _below_one(numbers: npt.ArrayLike) -> tuple[Doubles, int]:
+    """Return numbers divided by 2**exponent, the largest from .5 to 1 in size, and the exponent."""
+    doubles = np.asarray(numbers, dtype=np.float64)
+    largest = float(np.abs(doubles).max(initial=0.0))
+    exponent = math.frexp(largest)[1] if largest else _LEAST_EXPONENT
+    return np.ldexp(doubles, -exponent), exponent
+
+
+def _times_power(value: float, exponent: int) -> float:
+    """Return value * 2**exponent; the largest double instead of one that is beyond it."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairedSums(Sums):
@@ -170,6 +205,7 @@ class PairedSums(Sums):
         squares: Sum of the squares.
         largest: The differences that are largest in size and not 0, at most `KEPT`, ascending.
         keys: The key of each of these; None if no row repeats another.
+        exponent: All these differences are divided by 2**exponent: the largest is below 1 then.
     """
 
     count: int = 0
@@ -177,26 +213,48 @@ class PairedSums(Sums):
     squares: float = 0.0
     largest: Doubles
     keys: npt.NDArray[np.uint64] | None = None
+    exponent: int = _LEAST_EXPONENT
 
     @classmethod
     def of(
-        cls, differences: npt.NDArray[np.floating[Any]], keys: npt.NDArray[np.uint64] | None = None
+        cls,
+        differences: npt.NDArray[np.floating[Any]],
+        keys: npt.NDArray[np.uint64] | None = None,
+        exponent: int = 0,
     ) -> "PairedSums":
-        """Return the sums over differences, none of them NaN. Shape (N,).
+        """Return the sums over finite differences, which are divided by 2**exponent. Shape (N,).
 
         Rows with equal `keys` repeat each other; None if no row does. Shape (N,).
         """
-        d = np.asarray(differences, dtype=np.float64)
+        d, own_exponent = _below_one(differences)
         moved = d != 0
         largest, own = _largest(d[moved], None if keys is None else keys[moved])
         return cls(
-            count=len(d), total=float(d.sum()), squares=float(d @ d), largest=largest, keys=own
+            count=len(d),
+            total=float(d.sum()),
+            squares=float(d @ d),
+            largest=largest,
+            keys=own,
+            exponent=own_exponent + exponent,
+        )
+
+    def at(self, exponent: int) -> Self:
+        """Return the same sums of differences that are divided by 2**exponent."""
+        by = self.exponent - exponent
+        return replace(
+            self,
+            total=math.ldexp(self.total, by),
+            squares=math.ldexp(self.squares, 2 * by),
+            largest=np.ldexp(self.largest, by),
+            exponent=exponent,
         )
 
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Return the sums over several sets of pairs together; at least one."""
         parts = list(parts)
+        exponent = max(part.exponent for part in parts)
+        parts = [part.at(exponent) for part in parts]
         keys = [part.keys for part in parts if part.keys is not None]
         largest, own = _largest(
             np.concatenate([part.largest for part in parts]),
@@ -208,10 +266,11 @@ class PairedSums(Sums):
             squares=sum(part.squares for part in parts),
             largest=largest,
             keys=own,
+            exponent=exponent,
         )
 
     def units(self) -> Units:
-        """Return the pairs as what is resampled."""
+        """Return the pairs as what is resampled, divided by 2**exponent."""
         rest = self.count - len(self.largest)
         left = self.total - float(self.largest.sum())
         left_squares = self.squares - float(self.largest @ self.largest)
@@ -246,38 +305,53 @@ class ClusterSums(Sums):
 
     Attributes:
         clusters: What identifies each cluster, ascending. Shape (G,), uint64.
-        totals: Sum of the differences of its pairs. Shape (G,).
+        totals: Sum of the differences of its pairs, divided by 2**exponent. Shape (G,).
         counts: Number of its pairs. Shape (G,), int64.
     """
 
     clusters: npt.NDArray[np.uint64]
     totals: Doubles
     counts: npt.NDArray[np.int64]
+    exponent: int = _LEAST_EXPONENT
 
     @classmethod
     def of(
-        cls, differences: npt.NDArray[np.floating[Any]], clusters: npt.NDArray[np.uint64]
+        cls,
+        differences: npt.NDArray[np.floating[Any]],
+        clusters: npt.NDArray[np.uint64],
+        exponent: int = 0,
     ) -> Self:
-        """Return the sums over differences, none of them NaN, and their clusters. Shape (N,)."""
+        """Return the sums over finite differences, which are divided by 2**exponent, by cluster.
+
+        Shape (N,) both.
+        """
+        d, own = _below_one(differences)
         ones = np.ones(len(clusters), dtype=np.int64)
-        return cls._summed(clusters, differences.astype(np.float64), ones)
+        return cls._summed(own + exponent, clusters, d, ones)
+
+    def at(self, exponent: int) -> Self:
+        """Return the same sums of differences that are divided by 2**exponent."""
+        totals = np.ldexp(self.totals, self.exponent - exponent)
+        return replace(self, totals=totals, exponent=exponent)
 
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Return the sums over several sets of pairs together; at least one."""
         parts = list(parts)
-        fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
-        return cls._summed(*map(np.concatenate, fields))
+        exponent = max(part.exponent for part in parts)
+        rows = ((part.clusters, part.at(exponent).totals, part.counts) for part in parts)
+        return cls._summed(exponent, *map(np.concatenate, zip(*rows, strict=True)))
 
     @classmethod
-    def _summed(cls, *columns: npt.NDArray[Any]) -> Self:
-        return cls(**dict(zip(cls.__slots__, summed_by_key(*columns), strict=True)))
+    def _summed(cls, exponent: int, *columns: npt.NDArray[Any]) -> Self:
+        clusters, totals, counts = summed_by_key(*columns)
+        return cls(clusters=clusters, totals=totals, counts=counts, exponent=exponent)
 
     def __len__(self) -> int:
         return len(self.clusters)
 
     def units(self) -> Units:
-        """Return the clusters as what is resampled."""
+        """Return the clusters as what is resampled, divided by 2**exponent."""
         return Units(kept=self.totals, sizes=self.counts.astype(np.float64))
 
 
@@ -346,6 +420,28 @@ class PairedResult:
         tail = _tail(self.difference + drop, self.error, self.degrees)
         return max(tail, least_p(self.moved_units), self.signs_p or 0.0)
 
+    def at(self, exponent: int) -> "PairedResult":
+        """Return the result of differences that are 2**exponent times as large.
+
+        What is then beyond a double is the largest double.
+        """
+
+        def times(value: float | None) -> float | None:
+            return None if value is None else _times_power(value, exponent)
+
+        def both(ends: tuple[float, float] | None) -> tuple[float, float] | None:
+            return None if ends is None else (times(ends[0]) or 0.0, times(ends[1]) or 0.0)
+
+        return replace(
+            self,
+            difference=times(self.difference),
+            error=times(self.error),
+            interval=both(self.interval),
+            upper=times(self.upper),
+            detectable=times(self.detectable),
+            bootstrap_interval=both(self.bootstrap_interval),
+        )
+
 
 def paired_result(
     sums: PairedSums,
@@ -360,6 +456,8 @@ def paired_result(
     `clusters` are sums over the same pairs by cluster; None if rows are independent. The other
     arguments are as for `compare_paired`.
     """
+    exponent = max(sums.exponent, _LEAST_EXPONENT if clusters is None else clusters.exponent)
+    sums, clusters = sums.at(exponent), None if clusters is None else clusters.at(exponent)
     n = sums.count
     units = sums.units() if clusters is None else clusters.units()
     effective = _effective(units)
@@ -375,7 +473,7 @@ def paired_result(
         difference=mean,
     )
     if mean is None or effective < LEAST_UNITS:
-        return known
+        return known.at(exponent)
     variance, number_of_carriers = _variance_of_mean(units, n, mean)
     error = math.sqrt(variance)
     degrees = effective - 1.0
@@ -392,7 +490,7 @@ def paired_result(
         signs_p=_signs_p(units) if moved <= EXACT_UNITS else None,
         carriers=number_of_carriers,
         **tests,
-    )
+    ).at(exponent)
 
 
 CORPUS_SWAPS, CORPUS_SAMPLES = 10_000, 1_000
@@ -660,7 +758,7 @@ def _resample(
         else:
             # Of this many clusters the mean is linear in their totals but for terms of 1 / G.
             mean = sums.total / sums.count
-            residuals = PairedSums.of(totals - mean * counts).units()
+            residuals = PairedSums.of(totals - mean * counts).at(0).units()
             means = mean + bootstrap(residuals, resamples, random) / sums.count
     randomization_p = _flip_signs(flipped, resamples, random)
     observed = sums.total / sums.count

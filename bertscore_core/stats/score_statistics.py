@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.sums import Sums, summed_by_key
+from bertscore_core.sums import ExactSums, Sums, exact_sums, summed_by_key
 from bertscore_core.tokens import BoolArray, IntArray
 
 NOT_COUNTED = -1
@@ -193,8 +193,8 @@ class PackedHistogram:
 
 # Statistics of the rows of one group: counts, means, errors and quantiles, exact in any order.
 #
-# Scores are rounded to steps of 2**-36 and added up as integers, as in `moments`. So the same rows
-# give the same bits, however they are cut into parts and in whatever order the parts are merged.
+# Sums are exact (`ExactSums`). So the same rows give the same bits, however they are cut into parts
+# and in whatever order the parts are merged, and means are those of the rows, rounded once.
 #
 #     part 1 + part 2 + ... = ScoreStatistics  ->  means, standard errors, quantiles, `intervals`
 #
@@ -209,13 +209,30 @@ MEASURES = ("precision", "recall", "f1")
 """The order of the measures in every array and tuple."""
 _F1 = MEASURES.index("f1")
 
-Three: TypeAlias = tuple[int, int, int]
 ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
 
-_SCALE = 2**36
 _EMPTY = PackedHistogram()
-# The doubles of `np.bincount` add up this many numbers below 2**32 without rounding.
-_EXACT_ROWS = 2**20
+_NO_SCORE, _NO_SCORES = ExactSums(steps=(0,)), ExactSums(steps=(0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSums(Sums):
+    """Sums over the rows that have another metric.
+
+    Attributes:
+        rows: Their number.
+        total: Their scores added up: one sum.
+        counts: The sum of each of their counts.
+    """
+
+    rows: int = 0
+    total: ExactSums = _NO_SCORE
+    counts: tuple[int, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean of their scores; NaN of none."""
+        return self.total.over(self.rows)[0] if self.rows else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,16 +248,15 @@ class ScoreStatistics(Sums):
         truncated: Scored rows with a text that was cut at the maximum length.
         unknown: Their tokens that the model does not know.
         reused: Rows that took the scores of an earlier run; None if that is not known.
-        sums: Final scores added up, in steps of 2**-36.
-        squares: Squares of the final scores added up, in the same steps.
+        sums: Final scores added up.
+        squares: Squares of the final scores added up.
         raw_sums: As `sums`, of the raw scores.
         raw_squares: As `squares`, of the raw scores.
         histograms: Raw scores in each of `STATISTIC_BINS` bins.
         reasons: Number of rows by the reason they have, with and without scores.
         rejected_reasons: The same of the rows without scores alone.
-        metrics: Of each other metric the rows that have it, their scores added up as `sums`, and
-            the sum of each of their counts. A name may have a second word for rows whose texts were
-            cut into words in another way, such as `bleu zh`.
+        metrics: The sums of each other metric. A name may have a second word for rows whose texts
+            were cut into words in another way, such as `bleu zh`.
         missing: Of each other metric the scored rows that lack it.
     """
 
@@ -250,14 +266,14 @@ class ScoreStatistics(Sums):
     truncated: int = 0
     unknown: UnknownTokens = field(default_factory=UnknownTokens)
     reused: int | None = 0
-    sums: Three = (0, 0, 0)
-    squares: Three = (0, 0, 0)
-    raw_sums: Three = (0, 0, 0)
-    raw_squares: Three = (0, 0, 0)
+    sums: ExactSums = _NO_SCORES
+    squares: ExactSums = _NO_SCORES
+    raw_sums: ExactSums = _NO_SCORES
+    raw_squares: ExactSums = _NO_SCORES
     histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
-    metrics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    metrics: Mapping[str, MetricSums] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -271,21 +287,13 @@ class ScoreStatistics(Sums):
         return _means(self.sums, self.scored)
 
     @property
-    def by_metric(self) -> dict[str, list[tuple[int, ...]]]:
+    def by_metric(self) -> dict[str, list[MetricSums]]:
         """The sums of each other metric, those of rows that were cut alike together."""
-        by_metric: dict[str, list[tuple[int, ...]]] = {}
+        by_metric: dict[str, list[MetricSums]] = {}
         for label, own in self.metrics.items():
             of_metric = by_metric.setdefault(label.partition(" ")[0], [])
-            of_metric += [own] if own[0] else []
+            of_metric += [own] if own.rows else []
         return by_metric
-
-    @property
-    def metric_means(self) -> dict[str, float]:
-        """Mean of each other metric over the rows that have it; NaN of none."""
-        return {
-            name: float(_means([sum(one[1] for one in own)], sum(one[0] for one in own))[0])
-            for name, own in self.by_metric.items()
-        }
 
     @property
     def raw_means(self) -> Doubles:
@@ -298,10 +306,12 @@ class ScoreStatistics(Sums):
         number = self.scored
         if number < 2:
             return np.full(3, np.nan)
+        # In integers up to the one division; the rounding of squares may make it negative.
+        shifts = 2 * self.sums.places, self.squares.places
+        pairs = number * (number - 1) << sum(shifts)
         variances = [
-            # In integers up to the one division; the rounding of squares may make it negative.
-            max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
-            for total, square in zip(self.sums, self.squares, strict=True)
+            max((square * number << shifts[0]) - (total**2 << shifts[1]), 0) / pairs
+            for total, square in zip(self.sums.steps, self.squares.steps, strict=True)
         ]
         return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)
 
@@ -362,10 +372,12 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
     before = own if rows.raw is None else rows.raw[scored]
     final = _for_sums(own, before)
     raw = final if rows.raw is None else _for_sums(before, before)
-    sums, squares = _sums(final, groups, number), _sums(final**2, groups, number)
-    same = rows.raw is None
-    raw_sums = sums if same else _sums(raw, groups, number)
-    raw_squares = squares if same else _sums(raw**2, groups, number)
+    sums, squares = (exact_sums(own, groups, number) for own in (final, final**2))
+    raw_sums, raw_squares = (
+        (sums, squares)
+        if rows.raw is None
+        else (exact_sums(own, groups, number) for own in (raw, raw**2))
+    )
     histograms = [_histograms(raw[:, measure], groups, number) for measure in range(3)]
     reasons, rejected = (
         [Counter[str]() for _ in range(number)],
@@ -401,17 +413,19 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
     return [ScoreStatistics(**dict(zip(columns, values, strict=True))) for values in by_group]
 
 
-def _metrics(rows: GroupedRows) -> list[dict[str, tuple[int, ...]]]:
-    by_group: list[dict[str, tuple[int, ...]]] = [{} for _ in range(rows.number)]
+def _metrics(rows: GroupedRows) -> list[dict[str, MetricSums]]:
+    by_group: list[dict[str, MetricSums]] = [{} for _ in range(rows.number)]
     for name, (scores, counts) in sorted(rows.metrics.items()):
         own = ~np.isnan(scores)
         groups, number = rows.groups[own], rows.number
         totals = np.zeros((number, counts.shape[1]), dtype=np.int64)
         np.add.at(totals, groups, counts[own])
         having = np.bincount(groups, minlength=number).tolist()
-        sums = _exact_sums(scores[own], groups, number)
-        for group, known in enumerate(zip(having, sums, strict=True)):
-            by_group[group][name] = (*known, *totals[group].tolist())
+        sums = exact_sums(scores[own, None], groups, number)
+        for group, known in enumerate(zip(having, sums, map(tuple, totals.tolist()), strict=True)):
+            by_group[group][name] = MetricSums(
+                **dict(zip(("rows", "total", "counts"), known, strict=True))
+            )
     return by_group
 
 
@@ -433,28 +447,6 @@ def _for_sums(scores: npt.NDArray[np.floating], raw: npt.NDArray[np.floating]) -
     return np.column_stack([scores[:, :_F1].astype(np.float64), f1])
 
 
-def _sums(values: Doubles, groups: IntArray, number: int) -> list[Three]:
-    columns = [_exact_sums(values[:, measure], groups, number) for measure in range(3)]
-    return list(zip(*columns, strict=True))
-
-
-def _exact_sums(values: Doubles, groups: IntArray, number: int) -> list[int]:
-    totals = [0] * number
-    for first in range(0, len(values), _EXACT_ROWS):
-        chunk = slice(first, first + _EXACT_ROWS)
-        steps = np.rint(values[chunk] * float(_SCALE))
-        # In pieces of 32 bits, so that doubles hold the sums of each without rounding.
-        for shift in (0, 32, 64):
-            above = np.floor(steps / 2.0**32)
-            piece = steps - above * 2.0**32 if shift < 64 else steps
-            sums = np.bincount(groups[chunk], weights=piece, minlength=number).tolist()
-            totals = [
-                total + (int(added) << shift) for total, added in zip(totals, sums, strict=True)
-            ]
-            steps = above
-    return totals
-
-
 def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHistogram]:
     cells, counts = np.unique(
         groups * STATISTIC_BINS + bins_of(values, STATISTIC_BINS), return_counts=True
@@ -467,6 +459,5 @@ def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHi
     ]
 
 
-def _means(sums: Sequence[int], number: int) -> Doubles:
-    values = [total / (number * _SCALE) if number else math.nan for total in sums]
-    return np.array(values, dtype=np.float64)
+def _means(sums: ExactSums, number: int) -> Doubles:
+    return np.array(sums.over(number) if number else [math.nan] * len(sums.steps))

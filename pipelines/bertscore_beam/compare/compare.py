@@ -8,6 +8,7 @@ disk and in memory.
 """
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -91,6 +92,7 @@ def _warnings_of(
     return tuple(sentence for applies, sentence in sentences if applies)
 
 
+_LARGEST = sys.float_info.max
 _MOST_RESAMPLED = 100
 """Most groups, over all comparisons, that are resampled: a fifth of a second each."""
 
@@ -375,7 +377,7 @@ def _moved(
     named = read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
         results.MovedRow(
-            change=float(mine["score"]) - float(theirs["score"]),
+            change=min(_LARGEST, max(-_LARGEST, float(mine["score"]) - float(theirs["score"]))),
             score=float(mine["score"]),
             against_score=float(theirs["score"]),
             file=place.input_name,

@@ -32,10 +32,11 @@ from bertscore_core.stats.paired import (
     CorpusResult,
     PairedSums,
     compare_corpora,
+    differences_of,
     paired_result,
 )
 from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
-from bertscore_core.sums import SumsByName
+from bertscore_core.sums import ExactSums, SumsByName, exact_sums
 from bertscore_core.tokens import IntArray
 
 MOST_SYSTEMS = 100
@@ -56,6 +57,7 @@ _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
 
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
+_NO_SCORES = ExactSums(steps=(0, 0))
 _NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
@@ -89,7 +91,7 @@ class PairedGroups:
         self._options, self._corpus = options, corpus
         self._corpora: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
-        self._totals = np.zeros((2, groups))
+        self._totals = [_NO_SCORES] * groups
         no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
         self._no_pairs = PairedSums.of(np.zeros(0), no_keys)
         self._pairs = SumsByName[int, PairedSums]()
@@ -136,18 +138,22 @@ class PairedGroups:
     ) -> None:
         mine, theirs = (entries[side] for side in places)
         now, before = map(clipped.at, places)
-        differences, noise = now.scores - before.scores, self.settings.noise
-        for row, side in enumerate((now, before)):
-            self._totals[row] += np.bincount(groups, side.scores, self._totals.shape[1])
+        noise = self.settings.noise
+        differences, exponent = differences_of(now.scores, before.scores)
+        scores = np.column_stack([now.scores, before.scores])
+        totals = exact_sums(scores, groups, len(self._totals))
+        self._totals = [*map(ExactSums.merge, zip(self._totals, totals, strict=True))]
         self._count("clipped", groups[now.is_clipped | before.is_clipped])
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", groups[others & (theirs["reference"] != 0)])
-        raw = now.raw - before.raw
+        with np.errstate(over="ignore"):  # infinity is beyond any noise, too
+            raw = now.raw - before.raw
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
         is_moved = np.abs(raw) > noise
         moves = np.zeros(len(raw))
-        np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
+        with np.errstate(over="ignore"):
+            np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
         most = self._options.moved_rows
         for sign, known in self._moved.items():
             furthest = _least(-sign * moves, mine, most)
@@ -166,12 +172,12 @@ class PairedGroups:
             if not len(rows):
                 continue
             own = None if keys is None else keys[rows]
-            self._pairs.add(group, PairedSums.of(differences[rows], own))
+            self._pairs.add(group, PairedSums.of(differences[rows], own, exponent))
             for read in (mine[rows], theirs[rows]):
                 counted = read["text_tokens"], read["unknown_tokens"]
                 self._unknown.add(group, UnknownTokens.of(*counted))
             if self._options.cluster is not None:
-                sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
+                sums = ClusterSums.of(differences[rows], mine["cluster"][rows], exponent)
                 self._clusters.add(group, sums)
 
     @property
@@ -200,8 +206,9 @@ class PairedGroups:
         options = self._options
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
         counts, numbers = self.counts(groups), range(self._counts.shape[1])[groups]
-        totals = self._totals[:, groups].sum(axis=1)
-        mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
+        mean, against = None, None
+        if counts.pairs:
+            mean, against = ExactSums.merge(self._totals[groups]).over(counts.pairs)
         clusters, lost_together = None, 1.0
         if options.cluster is not None:
             clusters, missing = (
@@ -209,7 +216,7 @@ class PairedGroups:
                 for sums in (self._clusters, self._missing)
             )
             if len(missing):
-                lost_together = float(missing.totals @ missing.totals / missing.totals.sum())
+                lost_together = float(missing.counts @ missing.counts / missing.counts.sum())
         result = paired_result(
             PairedSums.merge([self._no_pairs, *self._pairs.parts(numbers)]),
             clusters,
@@ -326,13 +333,13 @@ class _RowsInOrder:
 class Paired(NamedTuple):
     """What reading and pairing gave: the sums of each pair of sides.
 
-    `common` has the number of the rows that all systems have scored, and the sums of their scores
-    by system. Shape (groups, 1 + systems).
+    `common` has, of each group, the number of the rows that all systems have scored, and the sums
+    of their scores by system.
     """
 
     names: tuple[str, ...]
     sums: tuple[PairedGroups, ...]
-    common: Doubles
+    common: Sequence[tuple[int, ExactSums]]
     reader: RowReader
     without_system: int
 
@@ -390,7 +397,7 @@ def _add_up(
     settings: Sequence[SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
-) -> tuple[tuple[PairedGroups, ...], Doubles]:
+) -> tuple[tuple[PairedGroups, ...], list[tuple[int, ExactSums]]]:
     # The first side is compared with every other; to rank systems, each with each.
     pairs = [*combinations(range(len(names)), 2)]
     if not options.is_ranking:
@@ -410,7 +417,8 @@ def _add_up(
         PairedGroups(options, pair, names, own, groups, corpus, has_repeats=reader.is_own)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
-    common = np.zeros((groups, 1 + len(names)))
+    rows_of_all = np.zeros(groups, dtype=np.int64)
+    of_systems = [ExactSums(steps=(0,) * len(names))] * groups
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for entries in buckets.take(reader.entry):
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
@@ -423,10 +431,11 @@ def _add_up(
             scores = np.where(places < 0, np.nan, clipped.scores[places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = entries["group"][places[rows, 0]].astype(np.int64)
-            for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):
-                common[:, column] += np.bincount(of_group, values, groups)
+            rows_of_all += np.bincount(of_group, minlength=groups)
+            more = exact_sums(scores[rows], of_group, groups)
+            of_systems = [*map(ExactSums.merge, zip(of_systems, more, strict=True))]
     _check_unique(repeated, names, options)
-    return sums, common
+    return sums, [*zip(rows_of_all.tolist(), of_systems, strict=True)]
 
 
 def _check_unique(repeated: IntArray, names: Sequence[str], options: CompareOptions) -> None:

@@ -17,6 +17,7 @@ from bertscore_beam.dump.census import Group
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.paired import holm
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.sums import ExactSums
 
 
 def rankings_of(
@@ -27,7 +28,7 @@ def rankings_of(
     Raises:
         ConfigError: There is no row that all systems have scored.
     """
-    if not paired.common[:, 0].any():
+    if not any(rows for rows, _ in paired.common):
         raise ConfigError(
             f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "
             "scored; expected some. Check --key, or name the systems to rank with --systems."
@@ -36,10 +37,10 @@ def rankings_of(
     rankings = []
     for groups in zip(*by_pair, strict=True):
         name = groups[0].group
-        sums = paired.common[paired.reader.slice_of(name)].sum(axis=0)
+        own, sums = zip(*paired.common[paired.reader.slice_of(name)], strict=True)
         compared = dict(zip((own.sides for own in paired.sums), groups, strict=True))
-        if sums[0]:
-            common = int(sums[0]), sums[1:] / sums[0]
+        if rows := sum(own):
+            common = rows, np.array(ExactSums.merge(sums).over(rows))
             rankings.append(rank(name, measure, paired.names, common, compared, options.confidence))
     return rankings
 

@@ -47,6 +47,7 @@ from bertscore_core.stats.score_statistics import (
     MEASURES,
     Doubles,
     GroupedRows,
+    MetricSums,
     ScoreStatistics,
     statistics_by_group,
 )
@@ -285,12 +286,11 @@ def group_row(
         for name, value in zip(_QUANTILES, quantiles[:, place], strict=True):
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
-    for name, mean in statistics.metric_means.items():
-        sums, column = statistics.by_metric[name], columns.metric_column(name)
+    for name, sums in statistics.by_metric.items():
+        column, own = columns.metric_column(name), MetricSums.merge(sums)
         if name in CORPUS_METRICS:  # texts that are cut in several ways are not one corpus
-            values[column] = corpus_score(name, sums[0][2:]) if len(sums) == 1 else None
-        rows = sum(count for count, *_ in sums)
-        values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
+            values[column] = corpus_score(name, sums[0].counts) if len(sums) == 1 else None
+        values |= {f"{column}_mean": _number(own.mean), f"{column}_rows": own.rows}
         values[f"{column}_missing"] = statistics.missing[name]
     return GroupRow(group=group, values=values, caveats=caveats_of_mean(statistics))
 

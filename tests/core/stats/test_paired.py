@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bertscore_core.stats.paired import (
     PairedSums,
     compare_corpora,
     compare_paired,
+    differences_of,
     holm,
     paired_result,
 )
@@ -340,3 +342,73 @@ def test_corpora_that_differ_in_one_row_do_not_differ_significantly():
     assert found.randomization_p == 1  # a swap changes the sign alone
     # A sample lacks the row in 37%, and has it twice or more in 26%.
     assert found.bootstrap_p > 0.2
+
+
+RESULTS = ("difference", "error", "upper", "detectable")
+ENDS = ("interval", "bootstrap_interval")
+P_VALUES = ("p_value", "signs_p", "randomization_p", "bootstrap_p")
+SAME = ("pairs", "units", "moved_units", "degrees", "carriers", "effective_clusters", *P_VALUES)
+
+
+def in_two_parts(d, clusters):
+    """Compare rows as they come in two buckets, whose largest differences are not the same."""
+    halves = slice(0, len(d) // 2), slice(len(d) // 2, None)
+    pairs = PairedSums.merge([PairedSums.of(d[:0]), *(PairedSums.of(d[one]) for one in halves)])
+    if clusters is None:
+        return paired_result(pairs)
+    grouped = ClusterSums.merge([ClusterSums.of(d[one], clusters[one]) for one in halves])
+    return paired_result(pairs, grouped)
+
+
+@pytest.mark.parametrize("rows", [2, 9, 40, 2100])
+@pytest.mark.parametrize("has_clusters", [False, True])
+@pytest.mark.parametrize("compare", [compare_paired, in_two_parts])
+def test_numbers_of_any_size_have_the_same_p_values_to_the_last_bit(rows, has_clusters, compare):
+    random = np.random.default_rng(rows)
+    d = random.normal(0.3, 1, rows) * np.append(np.ones(rows - 1), 40)
+    d[random.random(rows) < 0.2] = 0
+    clusters = random.integers(0, rows // 2 + 1, rows).astype(np.uint64) if has_clusters else None
+    expected = compare(d, clusters)
+    for exponent in (-900, 1000):
+        found = compare(np.ldexp(d, exponent), clusters)
+        for name in RESULTS:
+            value = getattr(expected, name)
+            scaled = None if value is None else math.ldexp(value, exponent)
+            assert getattr(found, name) == scaled, name
+        for name in ENDS:
+            ends = getattr(expected, name)
+            scaled = None if ends is None else tuple(math.ldexp(end, exponent) for end in ends)
+            assert getattr(found, name) == scaled, name
+        for name in SAME:
+            assert getattr(found, name) == getattr(expected, name), name
+        for drop in (0.0, 0.25):
+            own = found.drop_p_value(math.ldexp(drop, exponent))
+            assert own == expected.drop_p_value(drop)
+
+
+def test_the_largest_doubles_are_compared_and_no_result_is_infinite():
+    largest = sys.float_info.max
+    whole = compare_paired([largest, *range(-4, 5)])
+    assert whole.difference == largest / 10
+    assert whole.error == pytest.approx(largest / 10)
+    assert whole.interval[1] == pytest.approx(largest / 10 * (1 + stats.t.ppf(0.975, 9)))
+    few = compare_paired([largest, -1.0])
+    assert few.interval == (-largest, largest)  # of Student's t, and no double is beyond
+    mine, theirs = np.array([largest, -largest, 3.0]), np.array([-largest, -largest, 1.0])
+    d, exponent = differences_of(mine, theirs)
+    found = paired_result(PairedSums.of(d, exponent=exponent))
+    assert found.difference == largest / 3 * 2
+    alone = paired_result(PairedSums.of(d[:1], exponent=exponent))
+    assert alone.difference == largest  # twice as much is no double
+
+
+def test_small_differences_are_not_lost_beside_rows_of_any_size():
+    scores, others = np.full(50, 1e150), np.full(50, 1e150)
+    scores[:40], others[:40] = 3e-170, 1e-170
+    scores[:40:2] = 5e-170
+    found = paired_result(PairedSums.of(differences_of(scores, others)[0]))
+    d = np.append(np.tile([4.0, 2.0], 20), np.zeros(10))
+    assert found.p_value == pytest.approx(compare_paired(d).p_value, rel=1e-12)
+    assert 1e-9 > found.p_value > 0
+    assert found.difference == pytest.approx(2.4e-170)
+    assert found.error == pytest.approx(d.std(ddof=1) / 50**0.5 * 1e-170)

@@ -2,8 +2,11 @@
 
 import functools
 import operator
+import sys
+from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_core import ScoreSummary
@@ -14,7 +17,7 @@ from bertscore_core.stats.score_statistics import (
     clipped_f1,
     is_clipped,
 )
-from bertscore_core.sums import SumsByName
+from bertscore_core.sums import ExactSums, SumsByName, exact_sums
 
 ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
 
@@ -93,3 +96,61 @@ def test_sums_by_name_are_those_of_all_that_was_added_and_few_wait():
     assert {name: own.tokens for name, own in sums.merged().items()} == {"a": 2450, "b": 2500}
     assert UnknownTokens.merge(sums.parts("bc")).tokens == 2500
     assert max(map(len, sums.values())) < 20
+
+
+LARGEST = sys.float_info.max
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def sum_of(*values: float) -> ExactSums:
+    (found,) = exact_sums(np.array(values)[:, None], np.zeros(len(values), np.int64), 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        ([5e-324], 5e-324),
+        ([5e-324] * 3, 5e-324),
+        ([5e-324, 0.0], 0.0),  # a half of the least double is rounded to even
+        ([1e-308, 3e-308], 2e-308),
+        ([3.2e-20, 8.0e-21, 0.0, 0.0], 1e-20),
+        ([1e308] * 5, 1e308),
+        ([LARGEST] * 1000, LARGEST),
+        ([LARGEST, LARGEST, -LARGEST, -LARGEST, 3e-5], 6e-6),
+        ([1e300, 1.0, -1e300], 1 / 3),
+        ([-0.0, -0.0], 0.0),
+        ([2.0**53, 2.0**53 + 2, 2.0**53 + 4], 2.0**53 + 2),
+        ([2.0**60, 1.0, -(2.0**60), 1.0], 0.5),
+        ([1e200, *[1e-7] * 999], 1e197),
+        ([0.1] * 10, 0.1),
+    ],
+)
+def test_means_of_numbers_of_any_size_are_right_to_the_last_bit(values, mean):
+    for order in (values, values[::-1]):
+        assert sum_of(*order).over(len(order)) == [mean]
+    assert ExactSums.merge([sum_of(value) for value in values]).over(len(values)) == [mean]
+
+
+@given(st.lists(st.lists(st.tuples(DOUBLES, DOUBLES, st.integers(0, 2)), max_size=9), max_size=4))
+def test_sums_have_no_rounding_in_any_order_and_any_parts(parts):
+    rows = [row for part in parts for row in part]
+
+    def added(rows):
+        values = np.array([row[:2] for row in rows], np.float64).reshape(-1, 2)
+        return exact_sums(values, np.array([row[2] for row in rows], np.int64), 3)
+
+    for group, found in enumerate(added(rows)):
+        for place, steps in enumerate(found.steps):
+            expected = sum((Fraction(row[place]) for row in rows if row[2] == group), Fraction(0))
+            assert Fraction(steps, 2**found.places) == expected
+    for pieces in (parts, parts[::-1]):
+        merged = [ExactSums.merge(own) for own in zip(added([]), *map(added, pieces), strict=True)]
+        assert merged == added(rows) == added(rows[::-1])
+
+
+def test_sums_of_many_rows_have_no_rounding():
+    values = np.random.default_rng(0).uniform(0.5, 1, 2**20 + 5).astype(np.float32)
+    (found,) = exact_sums(values[:, None].astype(np.float64), np.zeros(len(values), np.int64), 1)
+    steps = (values.astype(np.float64) * 2**24).astype(np.int64)
+    assert Fraction(found.steps[0], 2**found.places) == Fraction(int(steps.sum()), 2**24)
