@@ -1,5 +1,6 @@
 """Sums of any kind, which merge: by field of a dataclass, by key, and of numbers of any size."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -175,3 +176,18 @@ def _whole_sums(
             for group in np.flatnonzero(sums).tolist():
                 yield group, int(sums[group]) << shift
         steps = above
+
+
+LEAST_EXPONENT = -1074
+"""Exponent of numbers that are all 0: there is no smaller double than 2**-1074."""
+
+
+def below_one(numbers: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], int]:
+    """Return numbers divided by 2**exponent, and the exponent.
+
+    The largest in size is then from .5 to 1. Infinity is not among the numbers, and NaN stays.
+    """
+    doubles = np.asarray(numbers, dtype=np.float64)
+    largest = float(np.fmax.reduce(np.abs(doubles), axis=None, initial=0.0))
+    exponent = math.frexp(largest)[1] if largest else LEAST_EXPONENT
+    return np.ldexp(doubles, -exponent), exponent

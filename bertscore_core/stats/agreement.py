@@ -28,6 +28,7 @@ from bertscore_core.stats.estimates import (
 )
 from bertscore_core.stats.paired import batches
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.sums import below_one
 from bertscore_core.tokens import BoolArray, IntArray
 
 # Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.
@@ -299,7 +300,10 @@ def soft_system_accuracy(
         human evaluation of automatic metrics via soft pairwise accuracy" (2024).
     """
     judged, rows = checked(people, scores)
-    table = _by_system_and_item(np.concatenate([judged[None], rows]), systems, items)
+    both = np.concatenate([judged[None], rows])
+    # Divided by a power of two each, so that their squares fit a double.
+    both = np.array([below_one(side)[0] for side in both])
+    table = _by_system_and_item(both, systems, items)
     known = np.isfinite(table[0])
     pairs = [(i, j) for i, j in combinations(range(len(known)), 2) if (known[i] & known[j]).any()]
     if not pairs:

@@ -30,8 +30,16 @@ from bertscore_core.tokens import IntArray, places_within
 # what needs an order is NaN.
 
 
+_MOST_EXPONENT = 960
+"""Scores below 2**960 have sums that fit a double, and differences."""
+
+
 def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
-    """Return judgements (N,) and scores (S, N) as float64."""
+    """Return judgements (N,) and scores (S, N) as float64.
+
+    Agreement does not depend on the unit of scores: those that may add up to more than a double can
+    be are divided by a power of two.
+    """
     judged = np.asarray(people, dtype=np.float64)
     rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
     if judged.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(judged):
@@ -45,7 +53,8 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
             f"{missing} of {len(judged)} rows have no judgement or no score of some setting; "
             "expected finite numbers. Leave these rows out."
         )
-    return judged, rows
+    _, exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
+    return judged, np.ldexp(rows, np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
 
 
 def numbered(

@@ -55,7 +55,7 @@ import numpy.typing as npt
 from bertscore_core.errors import InputError
 from bertscore_core.stats.intervals import check_confidence, effective_rows, student_quantile
 from bertscore_core.stats.score_statistics import Doubles, effective_number
-from bertscore_core.sums import Sums, summed_by_key
+from bertscore_core.sums import LEAST_EXPONENT, Sums, below_one, summed_by_key
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -164,8 +164,6 @@ def batches(resamples: int, width: int) -> list[int]:
 KEPT = 2_000
 """Largest differences that are kept one by one for resampling, in each group."""
 
-_LEAST_EXPONENT = -1074  # of the smallest double above 0
-
 
 def differences_of(scores: Doubles, others: Doubles) -> tuple[Doubles, int]:
     """Return the differences of finite scores, (N,), divided by 2**exponent, and the exponent.
@@ -177,14 +175,6 @@ def differences_of(scores: Doubles, others: Doubles) -> tuple[Doubles, int]:
     if np.isfinite(differences).all():
         return differences, 0
     return scores / 2 - others / 2, 1
-
-
-def _below_one(numbers: npt.ArrayLike) -> tuple[Doubles, int]:
-    """Return numbers divided by 2**exponent, the largest from .5 to 1 in size, and the exponent."""
-    doubles = np.asarray(numbers, dtype=np.float64)
-    largest = float(np.abs(doubles).max(initial=0.0))
-    exponent = math.frexp(largest)[1] if largest else _LEAST_EXPONENT
-    return np.ldexp(doubles, -exponent), exponent
 
 
 def _times_power(value: float, exponent: int) -> float:
@@ -213,7 +203,7 @@ class PairedSums(Sums):
     squares: float = 0.0
     largest: Doubles
     keys: npt.NDArray[np.uint64] | None = None
-    exponent: int = _LEAST_EXPONENT
+    exponent: int = LEAST_EXPONENT
 
     @classmethod
     def of(
@@ -226,7 +216,7 @@ class PairedSums(Sums):
 
         Rows with equal `keys` repeat each other; None if no row does. Shape (N,).
         """
-        d, own_exponent = _below_one(differences)
+        d, own_exponent = below_one(differences)
         moved = d != 0
         largest, own = _largest(d[moved], None if keys is None else keys[moved])
         return cls(
@@ -312,7 +302,7 @@ class ClusterSums(Sums):
     clusters: npt.NDArray[np.uint64]
     totals: Doubles
     counts: npt.NDArray[np.int64]
-    exponent: int = _LEAST_EXPONENT
+    exponent: int = LEAST_EXPONENT
 
     @classmethod
     def of(
@@ -325,7 +315,7 @@ class ClusterSums(Sums):
 
         Shape (N,) both.
         """
-        d, own = _below_one(differences)
+        d, own = below_one(differences)
         ones = np.ones(len(clusters), dtype=np.int64)
         return cls._summed(own + exponent, clusters, d, ones)
 
@@ -456,7 +446,7 @@ def paired_result(
     `clusters` are sums over the same pairs by cluster; None if rows are independent. The other
     arguments are as for `compare_paired`.
     """
-    exponent = max(sums.exponent, _LEAST_EXPONENT if clusters is None else clusters.exponent)
+    exponent = max(sums.exponent, LEAST_EXPONENT if clusters is None else clusters.exponent)
     sums, clusters = sums.at(exponent), None if clusters is None else clusters.at(exponent)
     n = sums.count
     units = sums.units() if clusters is None else clusters.units()

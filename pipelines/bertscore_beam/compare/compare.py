@@ -7,6 +7,7 @@ the local disk holds 74 bytes for each row meanwhile. The counts of a metric of 
 disk and in memory.
 """
 
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -92,7 +93,6 @@ def _warnings_of(
     return tuple(sentence for applies, sentence in sentences if applies)
 
 
-_LARGEST = sys.float_info.max
 _MOST_RESAMPLED = 100
 """Most groups, over all comparisons, that are resampled: a fifth of a second each."""
 
@@ -162,7 +162,9 @@ def _compare(
     rankings: list[results.Ranking] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
-        paired = pair_sides(options, measure, runs, references, settings)
+        # The noise is that of BERTScore: other measures do not move with the number format.
+        of_measure = [one if measure in SCORES else replace(one, noise=0.0) for one in settings]
+        paired = pair_sides(options, measure, runs, references, of_measure)
         own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
@@ -279,7 +281,10 @@ def _comparison(
     names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
-        sums.compared(name, paired.reader.slice_of(name), resamples[name != WHOLE])
+        replace(
+            sums.compared(name, paired.reader.slice_of(name), resamples[name != WHOLE]),
+            measure=measure,
+        )
         for name in names
     ]
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
@@ -377,7 +382,7 @@ def _moved(
     named = read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
         results.MovedRow(
-            change=min(_LARGEST, max(-_LARGEST, float(mine["score"]) - float(theirs["score"]))),
+            change=_change(float(mine["score"]), float(theirs["score"])),
             score=float(mine["score"]),
             against_score=float(theirs["score"]),
             file=place.input_name,
@@ -389,3 +394,10 @@ def _moved(
         )
         for (mine, theirs), place, own in zip(moved, places, named, strict=True)
     )
+
+
+def _change(score: float, against: float) -> float:
+    """Return a difference; the largest double instead of one that is beyond it."""
+    change = score - against
+    is_beyond = math.isinf(change) and math.isfinite(score) and math.isfinite(against)
+    return math.copysign(sys.float_info.max, change) if is_beyond else change

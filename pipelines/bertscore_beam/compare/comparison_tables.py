@@ -9,6 +9,7 @@ from typing import Any
 from bertscore_beam.compare import results
 from bertscore_beam.compare.settings import FieldDifference
 from bertscore_beam.dump.census import WHOLE, Group
+from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.records.groups import group_name, value_name
 from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import caveat_cells
@@ -73,10 +74,11 @@ def _over(comparison: results.Comparison) -> str:
 
 def _change(group: results.GroupComparison, comparison: results.Comparison, corrected: str) -> str:
     """Say what became of a group, with the difference and the p value of any difference."""
-    words, result = verdict(group, comparison), group.result
+    words, result, measure = verdict(group, comparison), group.result, comparison.measure
     if result.interval is None:
         return words
-    difference = f"{_number(result.difference, signed=True)} {_interval(result.interval)}"
+    difference = _number(measure, result.difference, "+")
+    difference += f" {_interval(measure, result.interval)}"
     return f"{words}: {difference}, any difference: {corrected}p {_p(group.p_adjusted)}"
 
 
@@ -218,7 +220,7 @@ def _scores_table(
     shown: Sequence[results.GroupComparison],
     measures: int,
 ) -> TextTable:
-    run, against = _sides(comparison)
+    measure, (run, against) = comparison.measure, _sides(comparison)
     by = comparison.by or ("rows",)
     is_corrected = bool(comparison.groups) or measures > 1
     has_missing = any(group.counts.missing for group in comparison.groups)
@@ -228,10 +230,10 @@ def _scores_table(
         row = [
             *_group_cells(group.group, by, comparison.num_languages),
             ("pairs", f"{group.counts.pairs:,}"),
-            (run, _number(group.mean)),
-            (against, _number(group.against_mean)),
-            ("difference", _number(group.result.difference, signed=True)),
-            (f"{comparison.confidence:.0%} interval", _interval(group.result.interval)),
+            (run, _number(measure, group.mean)),
+            (against, _number(measure, group.against_mean)),
+            ("difference", _number(measure, group.result.difference, "+")),
+            (f"{comparison.confidence:.0%} interval", _interval(measure, group.result.interval)),
             ("p", _p(group.p_value)),
         ]
         if is_corrected:
@@ -256,9 +258,9 @@ def _moved_table(comparison: results.Comparison) -> Iterator[TextTable]:
     if comparison.moved:
         moved = [
             [
-                ("change", _number(row.change, signed=True)),
-                (run, _number(row.score)),
-                (against, _number(row.against_score)),
+                ("change", _number(comparison.measure, row.change, "+")),
+                (run, _number(comparison.measure, row.score)),
+                (against, _number(comparison.measure, row.against_score)),
                 *_named_cells(comparison, row),
                 (f"row of {run}", f"{row.file}:{row.row}"),
                 (f"row of {against}", f"{row.against_file}:{row.against_row}"),
@@ -279,7 +281,7 @@ def _named_cells(
 
 def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str, str]]:
     counts, result = comparison.whole.counts, comparison.whole.result
-    run, against = _sides(comparison)
+    measure, (run, against) = comparison.measure, _sides(comparison)
     yield comparison.system or "run", comparison.run
     yield "against", comparison.against
     yield "measure", _over(comparison)
@@ -302,23 +304,29 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     if result.clusters is not None:
         equal = f"as many as {result.effective_clusters:,.1f} equal ones"
         yield "clusters", f"{result.clusters:,} of {comparison.cluster}, {equal}"
-    yield "difference", _number(result.difference, signed=True)
-    yield "standard error", _number(result.error)
-    yield f"{result.confidence:.0%} interval", _interval(result.interval)
+    yield "difference", _number(measure, result.difference, "+")
+    yield "standard error", _number(measure, result.error)
+    yield f"{result.confidence:.0%} interval", _interval(measure, result.interval)
     if result.detectable is not None:
-        seen = f"{_number(result.detectable)} ({POWER:.0%} of the time)"
+        seen = f"{_number(measure, result.detectable)} ({POWER:.0%} of the time)"
         yield "smallest difference that these rows can show", seen
     yield "p, t test", _p(result.p_value)
     if result.randomization_p is not None:
         yield "p, randomization", _p(result.randomization_p)
         yield "p, bootstrap", _p(result.bootstrap_p)
-        yield f"{result.confidence:.0%} interval, bootstrap", _interval(result.bootstrap_interval)
+        yield (
+            f"{result.confidence:.0%} interval, bootstrap",
+            _interval(measure, result.bootstrap_interval),
+        )
     if (corpus := comparison.whole.corpus) is not None:
-        yield "score of the corpus", f"{_number(corpus.score)} and {_number(corpus.against_score)}"
-        yield "difference of the corpus", _number(corpus.difference, signed=True)
+        yield (
+            "score of the corpus",
+            f"{_number(measure, corpus.score)} and {_number(measure, corpus.against_score)}",
+        )
+        yield "difference of the corpus", _number(measure, corpus.difference, "+")
         yield "p of the corpus, randomization", _p(corpus.randomization_p)
         yield "p of the corpus, bootstrap", _p(corpus.bootstrap_p)
-        yield f"{result.confidence:.0%} interval of the corpus", _interval(corpus.interval)
+        yield f"{result.confidence:.0%} interval of the corpus", _interval(measure, corpus.interval)
     over = [f"{len(comparison.groups):,} groups"] if comparison.groups else []
     over += [f"{measures} measures"] if measures > 1 else []
     if over:
@@ -336,7 +344,7 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
             ("cluster", str(system.cluster)),
             ("rank", "-".join(map(str, sorted({system.first, system.last})))),
             ("system", system.system),
-            (f"mean {ranking.measure}", _number(system.mean)),
+            (f"mean {ranking.measure}", _number(ranking.measure, system.mean)),
             ("significantly better than", str(system.wins)),
         ]
         for system in ranking.systems
@@ -347,8 +355,8 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
         [
             ("system", pair.system),
             ("other", pair.other),
-            ("difference", _number(pair.difference, signed=True)),
-            (f"{ranking.confidence:.0%} interval", _interval(pair.interval)),
+            ("difference", _number(ranking.measure, pair.difference, "+")),
+            (f"{ranking.confidence:.0%} interval", _interval(ranking.measure, pair.interval)),
             ("p", _p(pair.p_value)),
             ("p corrected", _p(pair.p_adjusted)),
             *([("caveats", caveat_cells(pair.caveats))] if has_caveats else []),
@@ -380,14 +388,14 @@ def _gate(group: results.GroupComparison) -> str:
     return "passed" if group.gate is not None and group.gate.judged else "not judged"
 
 
-def _number(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
+def _number(measure: str, value: float | None, sign: str = "") -> str:
+    return _NONE if value is None else shown_number(measure, value, 6, sign)
+
+
+def _interval(measure: str, interval: tuple[float, float] | None) -> str:
+    if interval is None:
         return _NONE
-    return f"{value:+.6f}" if signed else f"{value:.6f}"
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return _NONE if interval is None else f"[{interval[0]:+.6f}, {interval[1]:+.6f}]"
+    return f"[{', '.join(_number(measure, end, '+') for end in interval)}]"
 
 
 def _p(value: float | None) -> str:

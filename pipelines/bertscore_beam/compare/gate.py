@@ -37,6 +37,7 @@ import numpy as np
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.dump.census import WHOLE
+from bertscore_beam.dump.columns import shown_number
 from bertscore_core.stats.paired import holm, least_p
 from bertscore_core.tokens import BoolArray
 
@@ -124,7 +125,8 @@ def _gate_of(
         )
     elif p_value is not None and p_value < 1 - options.confidence:
         failures = [
-            f"it is lower by more than {drop:g}: the difference is {result.difference:+.6f}, and "
+            f"it is lower by more than {drop:g}: the difference is "
+            f"{shown_number(group.measure, result.difference or 0.0, 6, '+')}, and "
             f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
         ]
     if not_judged is not None and group.group == WHOLE:

@@ -106,6 +106,7 @@ class GroupComparison:
         corpus: The same rows compared as a corpus, by a metric of corpora; None of other measures,
             and in rankings.
         caveats: Why the difference may say less than it seems to.
+        measure: What they are compared by.
     """
 
     group: Group
@@ -118,6 +119,7 @@ class GroupComparison:
     gate: GroupGate | None = None
     corpus: CorpusResult | None = None
     caveats: tuple[Caveat, ...] = ()
+    measure: str = "f1"
 
     @property
     def p_value(self) -> float | None:

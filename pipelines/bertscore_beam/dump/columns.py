@@ -118,6 +118,25 @@ METRICS = {
 METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if name != "rougel"}
 """The column of the counts that make the score of a corpus, of each metric that has such."""
 
+_OF_KNOWN_SIZE = {
+    *SCORES,
+    *METRICS,
+    *METRICS.values(),
+    *(f"{one}_mean" for one in METRICS.values()),
+}
+
+
+def shown_number(name: str, value: float, decimals: int, sign: str = "") -> str:
+    """Return a number of a measure, by its name or column, as people read it.
+
+    BERTScore and the metrics of libraries have these decimals. Any other measure may be of any
+    size: it has four significant digits. `sign` is "+" for a difference.
+    """
+    if name in _OF_KNOWN_SIZE or name.startswith("bertscore_"):
+        return f"{value:{sign}.{decimals}f}"
+    return f"{value + 0.0:{sign}#.4g}".rstrip(".")  # no -0, and no point after whole numbers
+
+
 ERROR_METRICS = frozenset({"ter"})
 """The metrics of these that count errors: lower is better."""
 

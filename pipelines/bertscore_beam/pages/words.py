@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertscore_beam.dump.census import Group
-from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.dump.columns import METRICS, shown_number
 from bertscore_beam.run.output import escape_line
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
@@ -67,13 +67,20 @@ def number(value: int | None) -> str:
 
 
 def score(value: float | None, measure: str = "f1") -> str:
-    """Return a score with four decimals; that of a measure that goes to 100 with two."""
-    return NOT_KNOWN if value is None else f"{value:.{2 if measure in _OF_100 else 4}f}"
+    """Return a score with four decimals; that of a measure that goes to 100 with two.
+
+    One of any other measure than BERTScore and the metrics of libraries has four digits.
+    """
+    return NOT_KNOWN if value is None else shown_number(measure, value, _decimals(measure, 4))
 
 
 def signed(value: float | None, measure: str = "f1") -> str:
     """Return a difference of scores with its sign."""
-    return NOT_KNOWN if value is None else f"{value:+.{2 if measure in _OF_100 else 5}f}"
+    return NOT_KNOWN if value is None else shown_number(measure, value, _decimals(measure, 5), "+")
+
+
+def _decimals(measure: str, others: int) -> int:
+    return 2 if measure in _OF_100 else others
 
 
 def share(part: int, whole: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.metrics.table import CORPUS_METRICS
 from bertscore_beam.records.groups import CONFIDENCE, metric_columns_in, read_caveats, value_name
 from bertscore_beam.records.summary import error_metrics
@@ -91,17 +92,19 @@ def _cells(
         f"{group['rows']:,}",
         f"{group['rejected']:,}",
         f"{group['truncated']:,}",
-        *(_shown_number(group[measure]) for measure in ("precision", "recall", "f1")),
-        "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
-        _shown_number(group["raw_f1_q50"]),
+        *(_shown_score(group[measure]) for measure in ("precision", "recall", "f1")),
+        "" if low is None else f"{_shown_score(low)} to {_shown_score(high)}",
+        _shown_score(group["raw_f1_q50"]),
         *(_shown_metric(group, name) for name in metrics),
     )
 
 
 def _shown_metric(group: Mapping[str, Any], name: str) -> str:
     missing = group.get(f"{name.removesuffix('_mean')}_missing", 0)
-    return _shown_number(group[name]) + (f" without {missing:,} rows" if missing else "")
+    value = group[name]
+    shown = "" if value is None else shown_number(name, value, 4)
+    return shown + (f" without {missing:,} rows" if missing else "")
 
 
-def _shown_number(value: float | None) -> str:
+def _shown_score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import reading_note
@@ -236,7 +237,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
         order = "; lower is better" if name in errors else ""
-        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows{without}{order})"
+        own = "none" if metric["mean"] is None else shown_number(name, metric["mean"], 6)
+        mean = f"{own} (mean of {metric['rows']:,} rows{without}{order})"
         corpus = metric.get("corpus")
         rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))
     rows.append(("rows", f"{summary['rows']:,}"))

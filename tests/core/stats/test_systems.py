@@ -5,11 +5,16 @@ import pytest
 import scipy.stats
 
 from bertscore_core.stats.agreement import (
+    auc,
     hybrid_agreement,
+    kendall,
+    pearson,
     soft_system_accuracy,
+    spearman,
     system_agreement,
     system_means,
 )
+from bertscore_core.stats.estimates import accuracy_with_ties, darr, within_item_kendall
 from tests.core.stats.judgements import judged
 
 ROWS = judged(80, 6, noise=(0.3, 3.0, np.inf), seed=5)
@@ -160,3 +165,24 @@ def test_better_settings_choose_better_hybrids():
         for seed in (0, 0, 1)
     )
     assert first == again != other
+
+
+@pytest.mark.parametrize("exponent", [-900, 1023])
+def test_agreement_does_not_depend_on_how_large_scores_are(exponent):
+    scores = ROWS.scores / np.abs(ROWS.scores).max()
+    few = {"hybrids": 200, "choices": 50, "rivals": 20}
+
+    def found(scores):
+        rows, items, systems = (ROWS.people, scores), ROWS.items, ROWS.systems
+        yield from (one(*rows).values for one in (pearson, spearman, kendall))
+        yield auc(ROWS.people > 50, scores).values
+        yield from (one(*rows, items).values for one in (darr, within_item_kendall))
+        yield accuracy_with_ties(*rows, items).values
+        for own in system_agreement(*rows, systems, items, resamples=20):
+            yield from (own.values, own.replicates)
+        soft = soft_system_accuracy(*rows, systems, items, permutations=20, resamples=20)
+        yield from (soft.values, soft.replicates)
+        yield from hybrid_agreement(*rows, items, **few).values()
+
+    for own, expected in zip(found(np.ldexp(scores, exponent)), found(scores), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-9)
