@@ -145,17 +145,20 @@ def exact_sums(
     """
     # A number below 2**exponent is a multiple of 2**(exponent - 53). Those of scores, from 2**-31
     # up to 2, are of one band.
-    bands = (np.frexp(values)[1].astype(np.int64) - 2) // _BAND
+    bands = (np.frexp(values)[1] - 2) // _BAND
     lowest = int(bands.min(initial=0))
+    highest = int(bands.max(initial=lowest))
     totals = [[0] * values.shape[1] for _ in range(number)]
-    for band in (np.flatnonzero(np.bincount((bands - lowest).ravel())) + lowest).tolist():
-        for column in range(values.shape[1]):
-            (rows,) = np.nonzero(bands[:, column] == band)
-            for first in range(0, len(rows), _EXACT_ROWS):
-                chosen = rows[first : first + _EXACT_ROWS]
-                steps = np.ldexp(values[chosen, column], _places_of(band))
+    for band in range(lowest, highest + 1):
+        for column, numbers in enumerate(values.T):
+            own, of_band = groups, bands[:, column] == band
+            if not of_band.all():
+                numbers, own = numbers[of_band], own[of_band]  # noqa: PLW2901
+            for first in range(0, len(own), _EXACT_ROWS):
+                chosen = slice(first, first + _EXACT_ROWS)
+                steps = np.ldexp(numbers[chosen], _places_of(band))
                 shift = (band - lowest) * _BAND
-                for group, total in _whole_sums(steps, groups[chosen], number):
+                for group, total in _whole_sums(steps, own[chosen], number):
                     totals[group][column] += total << shift
     return [ExactSums.of(own, _places_of(lowest)) for own in totals]
 
@@ -169,7 +172,7 @@ def _whole_sums(
 ) -> Iterator[tuple[int, int]]:
     """Yield sums of whole numbers below 2**96 by group, in pieces."""
     for shift in _PIECES:
-        above = np.floor(steps / 2.0**_BAND)
+        above = np.floor(steps * 2.0**-_BAND)
         piece = steps - above * 2.0**_BAND if shift < _PIECES[-1] else steps
         if piece.any():
             sums = np.bincount(groups, weights=piece, minlength=number)
