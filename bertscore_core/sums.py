@@ -91,6 +91,8 @@ _BAND = 32
 _EXACT_ROWS = 2**20
 _PIECES = (0, 32, 64)
 _MANTISSA = 53
+_MOST_PLACES = 1139
+"""Of the band of the smallest double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,11 @@ class ExactSums:
 
     steps: tuple[int, ...]
     places: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the number of places: a damaged one may be larger than memory."""
+        if not 0 <= self.places <= _MOST_PLACES:
+            raise ValueError(f"sums in steps of 2**-{self.places}")
 
     @classmethod
     def of(cls, steps: Iterable[int], places: int) -> Self:
@@ -153,7 +160,7 @@ def exact_sums(
         for column, numbers in enumerate(values.T):
             own, of_band = groups, bands[:, column] == band
             if not of_band.all():
-                numbers, own = numbers[of_band], own[of_band]  # noqa: PLW2901
+                numbers, own = numbers[of_band], own[of_band]
             for first in range(0, len(own), _EXACT_ROWS):
                 chosen = slice(first, first + _EXACT_ROWS)
                 steps = np.ldexp(numbers[chosen], _places_of(band))

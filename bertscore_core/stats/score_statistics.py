@@ -212,7 +212,7 @@ _F1 = MEASURES.index("f1")
 ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
 
 _EMPTY = PackedHistogram()
-_NO_SCORE, _NO_SCORES = ExactSums(steps=(0,)), ExactSums(steps=(0, 0, 0))
+_NO_SCORE, NO_SCORES = ExactSums(steps=(0,)), ExactSums(steps=(0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,10 +266,10 @@ class ScoreStatistics(Sums):
     truncated: int = 0
     unknown: UnknownTokens = field(default_factory=UnknownTokens)
     reused: int | None = 0
-    sums: ExactSums = _NO_SCORES
-    squares: ExactSums = _NO_SCORES
-    raw_sums: ExactSums = _NO_SCORES
-    raw_squares: ExactSums = _NO_SCORES
+    sums: ExactSums = NO_SCORES
+    squares: ExactSums = NO_SCORES
+    raw_sums: ExactSums = NO_SCORES
+    raw_squares: ExactSums = NO_SCORES
     histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)

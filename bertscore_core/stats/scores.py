@@ -1,6 +1,5 @@
 """Scores of pairs, sums of them that can be merged, and how people see them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
@@ -13,6 +12,7 @@ from bertscore_core.errors import InputError, check_package
 from bertscore_core.stats.intervals import mean_intervals
 from bertscore_core.stats.score_statistics import (
     MEASURES,
+    NO_SCORES,
     Doubles,
     GroupedRows,
     ScoreStatistics,
@@ -21,7 +21,7 @@ from bertscore_core.stats.score_statistics import (
     is_clipped,
     statistics_by_group,
 )
-from bertscore_core.sums import Sums
+from bertscore_core.sums import ExactSums, Sums, exact_sums
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 
 if TYPE_CHECKING:
@@ -322,6 +322,13 @@ class Scores:
             )
 
 
+def sums_of_scores(scores: npt.NDArray[np.floating], raw_f1: npt.NDArray[np.floating]) -> ExactSums:
+    """Add up precision, recall and F1 of N pairs, (3, N), with `clipped_f1`. `raw_f1` is (N,)."""
+    columns = np.column_stack([*scores[:2].astype(np.float64), clipped_f1(scores[2], raw_f1)])
+    (sums,) = exact_sums(columns, np.zeros(len(columns), dtype=np.int64), 1)
+    return sums
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary(Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
@@ -329,7 +336,7 @@ class ScoreSummary(Sums):
     Attributes:
         rows: Rows seen.
         scored: Rows with scores; over these the measures are added up.
-        f1: The sum of `clipped_f1`.
+        sums: Precision, recall and F1 added up; F1 is that of `clipped_f1`.
         clipped: Scored rows whose F1 is clipped; None if the sum of F1 is not of clipped values.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
@@ -340,9 +347,7 @@ class ScoreSummary(Sums):
 
     rows: int = 0
     scored: int = 0
-    precision: float = 0.0
-    recall: float = 0.0
-    f1: float = 0.0
+    sums: ExactSums = NO_SCORES
     clipped: int | None = 0
     truncated: int = 0
     windowed: int = 0
@@ -364,15 +369,10 @@ class ScoreSummary(Sums):
         rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum precision, recall and F1 of the scored rows, (3, scored); others have (scored,)."""
-        columns = (*scores[:2], clipped_f1(scores[2], raw_f1))
-        # fsum is exact, so the order of rows does not matter.
-        precision, recall, f1 = (math.fsum(values.tolist()) for values in columns)
         return cls(
             rows=rows,
             scored=scores.shape[1],
-            precision=precision,
-            recall=recall,
-            f1=f1,
+            sums=sums_of_scores(scores, raw_f1),
             clipped=int(np.count_nonzero(is_clipped(raw_f1))),
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
@@ -384,8 +384,8 @@ class ScoreSummary(Sums):
     @property
     def means(self) -> dict[str, float | None]:
         """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
-        totals = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {name: sum_ / self.scored if self.scored else None for name, sum_ in totals.items()}
+        means = self.sums.over(self.scored) if self.scored else [None] * len(MEASURES)
+        return dict(zip(MEASURES, means, strict=True))
 
     @property
     def truncated_fraction(self) -> float:

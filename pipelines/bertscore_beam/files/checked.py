@@ -143,12 +143,13 @@ def _typed(value: Any, kind: Any) -> Any:
                 return _typed(value, one)
         raise TypeError
     is_object = is_dataclass(kind) or origin in _MAPPINGS
-    if kind is float or type(value) is not (dict if is_object else origin or kind):
+    in_json: Any = dict if is_object else list if origin is tuple else origin or kind
+    if kind is float or type(value) is not in_json:
         raise TypeError
     if is_dataclass(kind):
         return typed(cast("type[Any]", kind), value)
-    if origin is list:
-        return [_typed(one, arguments[0]) for one in value]
+    if origin in (list, tuple):
+        return origin(_typed(one, arguments[0]) for one in value)
     if origin in _MAPPINGS:
         return {name: _typed(one, arguments[1]) for name, one in value.items()}
     return value

@@ -18,7 +18,9 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import footer_digest
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
+from bertscore_core.stats.score_statistics import MEASURES
 from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.sums import exact_sums
 from bertscore_core.tokens import BoolArray
 from bertscore_core.work import Work
 
@@ -48,7 +50,9 @@ def packed_rows(chosen: BoolArray) -> str:
 PARTS_FOLDER = "_manifest/parts"
 _RECORD_SUFFIX = ".json"
 
-_RECORD_FORMAT = 4
+_RECORD_FORMAT = 5
+_ROUNDED_FORMAT = 4
+"""The format of versions whose sums were doubles."""
 
 _SHARED = ("job_digest", "idf", "input_name", "file_version")
 """Texts that are equal in most records of a folder."""
@@ -197,22 +201,33 @@ def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged or has another format."""
     try:
         content = from_json(data)
-        if content.pop("format") != _RECORD_FORMAT or not content.keys() <= _NAMES:
+        known = content.pop("format") in (_RECORD_FORMAT, _ROUNDED_FORMAT)
+        if not known or not content.keys() <= _NAMES:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
             content[name] = sys.intern(content[name])
         for counted in (content, *content.get("languages", {}).values()):
             _add_uncounted(counted["summary"])
-        return typed(PartRecord, content)
+        record = typed(PartRecord, content)
+        summaries = [record.summary, *(own.summary for own in record.languages.values())]
+        return record if all(map(_has_sums, summaries)) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _has_sums(summary: ScoreSummary) -> bool:
+    """Tell whether there are three sums that a double can be: damaged ones may be of any size."""
+    sums, most = summary.sums, sys.float_info.max_exp
+    return len(sums.steps) == len(MEASURES) and all(
+        own.bit_length() - sums.places < most for own in sums.steps
+    )
 
 
 def is_of_other_version(data: bytes) -> bool:
     """Tell whether a record that cannot be used is whole, and has another format or more fields."""
     try:
         content = from_json(data)
-        if content["format"] != _RECORD_FORMAT:
+        if content["format"] not in (_RECORD_FORMAT, _ROUNDED_FORMAT):
             return True
         # Versions that have more fields write digests, so that no other bytes come back.
         return not content.keys() - {"format"} <= _NAMES and to_json(content) == data
@@ -221,7 +236,14 @@ def is_of_other_version(data: bytes) -> bool:
 
 
 def _add_uncounted(summary: dict[str, Any]) -> None:
-    """Add what earlier versions did not count; some counted the pairs near the pole of F1."""
+    """Add what earlier versions did not count; some counted the pairs near the pole of F1.
+
+    Their sums were doubles, each rounded once.
+    """
+    if "sums" not in summary:
+        sums = np.array([[summary[name] for name in MEASURES]], dtype=np.float64)
+        (exact,) = exact_sums(sums, np.zeros(1, dtype=np.int64), 1)
+        summary["sums"] = {"steps": list(exact.steps), "places": exact.places}
     summary.setdefault("clipped", 0 if summary.get("cancelling") == 0 else None)
     summary.setdefault("unknown", {"not_counted": summary["scored"]})
 

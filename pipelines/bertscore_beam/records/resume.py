@@ -7,7 +7,6 @@ part is a function of its split and the signature.
 """
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,8 +37,8 @@ from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import InputError, SignatureError
-from bertscore_core.stats.score_statistics import clipped_f1, is_clipped
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.score_statistics import is_clipped
+from bertscore_core.stats.scores import ScoreSummary, sums_of_scores
 from bertscore_core.tokens import BoolArray
 
 
@@ -355,22 +354,22 @@ def _with_clipped_f1(
 
     None if the part has another number of rows.
     """
-    names = (columns.F1, columns.RAW_F1)
+    names = (*columns.SCORES.values(), columns.RAW_F1)
     table = _columns_of(folder, record, names)
-    if table.num_rows != record.num_rows or names[0] not in table.column_names:
+    if table.num_rows != record.num_rows or not {*names[:3]} <= {*table.column_names}:
         return None
-    f1, *others = (column.to_numpy().astype(np.float64) for column in table.columns)
-    raw = others[0] if others else f1
-    codes, is_scored = np.array(languages, dtype=object), ~np.isnan(f1)
+    scores = np.stack([table[name].to_numpy() for name in names[:3]])
+    raw = table[names[3]].to_numpy() if names[3] in table.column_names else scores[2]
+    codes, is_scored = np.array(languages, dtype=object), ~np.isnan(scores).any(axis=0)
 
     def summed(summary: ScoreSummary, among: BoolArray) -> ScoreSummary:
-        own = f1[is_scored & among], raw[is_scored & among]
+        own = scores[:, is_scored & among], raw[is_scored & among]
         clipped = int(np.count_nonzero(is_clipped(own[1])))
-        return replace(summary, f1=math.fsum(clipped_f1(*own).tolist()), clipped=clipped)
+        return replace(summary, sums=sums_of_scores(*own), clipped=clipped)
 
     return replace(
         record,
-        summary=summed(record.summary, np.ones(len(f1), dtype=np.bool_)),
+        summary=summed(record.summary, np.ones(len(raw), dtype=np.bool_)),
         languages={
             name: replace(own, summary=summed(own.summary, codes == name))
             for name, own in record.languages.items()

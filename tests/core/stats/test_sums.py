@@ -48,8 +48,12 @@ def test_summaries_of_parts_add_up_to_that_of_all_rows(parts: list[list[tuple[fl
     assert (merged.windowed, merged.clipped) == (whole.windowed, whole.clipped)
     assert merged.unknown == whole.unknown
     scores = np.array([score for score, _ in rows], dtype=np.float64)
-    sums = [merged.precision, merged.recall, merged.f1]
-    np.testing.assert_allclose(sums, scores.sum() / [1, 2, 4], rtol=0, atol=1e-12)
+    total = sum(map(Fraction, scores.tolist()), Fraction(0))
+    assert merged.sums == whole.sums
+    assert merged.sums.over(1) == [float(total / by) for by in (1, 2, 4)]
+    assert [*whole.means.values()] == (
+        [float(total / by / len(rows)) for by in (1, 2, 4)] if rows else [None] * 3
+    )
     for name in ("reason 0", "reason 1"):
         expected = sum(summary.reasons.get(name, 0) for summary in summaries)
         assert merged.reasons.get(name, 0) == expected
@@ -77,7 +81,8 @@ def test_an_f1_that_rounding_moves_beyond_1_is_not_clipped_and_an_infinite_one_i
 
 
 def test_sums_of_nothing_are_the_neutral_element():
-    some, nothing = ScoreSummary(rows=2, f1=0.5, reasons={"empty": 1}), ScoreSummary()
+    sums = ExactSums(steps=(0, 0, 1), places=1)
+    some, nothing = ScoreSummary(rows=2, sums=sums, reasons={"empty": 1}), ScoreSummary()
     assert ScoreSummary.merge([]) == nothing
     assert some + nothing == ScoreSummary.merge([nothing, some]) == some
     assert ScoreStatistics.merge([]) == ScoreStatistics()

@@ -11,6 +11,7 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import RowGroup, Split, plan_file
+from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import write_atomically
@@ -21,7 +22,7 @@ from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.scores import ScoreSummary, sums_of_scores
 from bertscore_core.work import Work
 
 DIGEST = "0123456789abcdef"
@@ -51,9 +52,7 @@ def record_of(
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
-        precision=1.25,
-        recall=1.0 / 3.0,
-        f1=0.1,
+        sums=sums_of_scores(np.float32([[1.25], [1.0 / 3.0], [0.1]]), np.float32([0.1])),
         truncated=2,
         reasons={"null_reference": 1},
     )
@@ -105,12 +104,19 @@ def test_damaged_marks_of_reused_rows_say_nothing(damage):
 
 
 def mangled(**changes: object) -> bytes:
-    fields = json.loads(record_of(PLAN.splits[0]).to_json())
+    fields = from_json(record_of(PLAN.splits[0]).to_json())  # without its digest
     fields.update(changes)
     return json.dumps(fields).encode()
 
 
 WHOLE = record_of(PLAN.splits[0]).to_json()
+
+
+def with_sums(**changes: object) -> bytes:
+    summary = json.loads(WHOLE)["summary"]
+    return mangled(summary={**summary, "sums": {**summary["sums"], **changes}})
+
+
 BROKEN_RECORDS = {
     "torn": WHOLE[: len(WHOLE) // 2],
     "empty": b"",
@@ -121,6 +127,12 @@ BROKEN_RECORDS = {
     "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
     "summary is no mapping": mangled(summary=None),
     "deep nonsense": b"[" * 100_000,
+    "more places than memory": with_sums(places=10**12),
+    "negative places": with_sums(places=-1),
+    "two sums": with_sums(steps=[1, 2]),
+    "sums beyond a double": with_sums(steps=[0, 10**999, 0]),
+    "sums that are no whole numbers": with_sums(steps=[0, 0.5, 0]),
+    "sums that are no list": with_sums(steps="012"),
 }
 
 
@@ -130,6 +142,19 @@ def test_broken_record_counts_as_absent(tmp_path, data):
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
     put(str(tmp_path), record_path(PLAN.splits[0].part_name), data)
     assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+
+
+def test_a_record_of_a_version_that_rounded_its_sums_is_read_as_it_was():
+    fields = json.loads(mangled(format=4))
+    sums = {"precision": 12.5, "recall": 10.1, "f1": 11.000000000000002}
+    fields["summary"] = {**fields["summary"], **sums}
+    del fields["summary"]["sums"]
+    record = record_from_json(json.dumps(fields).encode())
+    assert record is not None
+    assert record.summary.sums.over(1) == [*sums.values()]
+    again = record_from_json(record.to_json())
+    assert again == record
+    assert json.loads(record.to_json())["format"] == 5
 
 
 OURS = write_part(
