@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 
@@ -25,6 +26,12 @@ def copied(candidates: Texts, references: Sequence[Texts], sources: Texts) -> np
     assert len(candidates) == len(references) == len(sources)
     pairs = zip(candidates, sources, strict=True)
     return np.array([len({*text.split()} & {*source.split()}) for text, source in pairs])
+
+
+def sized(candidates: Texts, references: Sequence[Texts]) -> list[float]:
+    """Return numbers of all sizes, by the length of the text: their sum is no double."""
+    sizes = (sys.float_info.max, 1e308, 3.2e-20)
+    return [sizes[len(text) % 3] for text in candidates]
 
 
 copied.version = "copied-1"

@@ -91,10 +91,12 @@ def as_an_earlier_version(output, f1, near):
         fields = from_json(path.read_bytes())
         part = output / fields["part_name"]
         change(part, "bertscore_f1", 0, f1)
-        sums = pq.read_table(part)["bertscore_f1"].to_numpy().astype(float)
-        fields["part_bytes"] = part.stat().st_size
-        fields["summary"] |= {"f1": sums.sum(), "cancelling": near, "cancelling_f1": f1}
-        del fields["summary"]["clipped"], fields["part_digest"], fields["footer_digest"]
+        table, summary = pq.read_table(part), fields["summary"]
+        for name in ("precision", "recall", "f1"):
+            summary[name] = table[f"bertscore_{name}"].to_numpy().astype(float).sum()
+        fields |= {"format": 4, "part_bytes": part.stat().st_size}
+        summary |= {"cancelling": near, "cancelling_f1": f1}
+        del summary["clipped"], summary["sums"], fields["part_digest"], fields["footer_digest"]
         path.write_text(json.dumps(fields))
 
 

@@ -1,6 +1,7 @@
 """A metric of one's own in the job: columns, groups, comparison, gate and page like the others."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.model, pytest.mark.job]
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = "tests.support.own_metrics"
-NAMES = ("bleu", f"{HERE}:overlap", f"{HERE}:copied", "comet_metric:comet")
+NAMES = ("bleu", f"{HERE}:overlap", f"{HERE}:copied", "comet_metric:comet", f"{HERE}:sized")
 COMET = """
 from types import SimpleNamespace
 
@@ -108,7 +109,13 @@ def test_rows_groups_and_summary_have_its_numbers_and_count_rows_without(night):
     assert summary["metrics"]["overlap"]["signature"].startswith(
         f"function:{HERE}:overlap|version:"
     )
-    assert list(summary["metrics"]) == ["bleu", "comet", "copied", "overlap"]
+    assert list(summary["metrics"]) == ["bleu", "comet", "copied", "overlap", "sized"]
+    for rows, found in (
+        (ROWS, summary["metrics"]["sized"]["mean"]),
+        *((ROWS[at::2], summary["groups"]["shown"][at]["metric_sized_mean"]) for at in (0, 1)),
+    ):
+        there = [Fraction(one) for one in expected(rows, "sized") if one is not None]
+        assert found == float(sum(there) / len(there)) > 1e307
     usable = [row for row in ROWS if None not in (row["candidate"], row["source"])]
     lengths = [len(one["candidate"]) / len(one["reference"][0] + one["source"]) for one in usable]
     assert table["metric_comet"].drop_null().to_pylist() == lengths
@@ -213,7 +220,9 @@ def test_it_is_compared_gated_and_shown_and_lower_may_be_better(night, tmp_path,
     assert ">mean copied, lower is better<" in text
     assert ">mean overlap<" in text
     assert run("groups", out) == cli.DONE
-    assert "mean copied, lower is better\tmean overlap" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "mean copied, lower is better\tmean overlap\tmean sized" in said
+    assert f"\t{summary_of(out)['metrics']['sized']['mean']:.3e}\n" in said
     assert run("groups", out, "--json") == cli.DONE
     grouped = json.loads(capsys.readouterr().out)
     assert grouped["groups"][0]["metric_copied_rows"] == 128
