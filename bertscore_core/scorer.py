@@ -187,7 +187,7 @@ def assemble(
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
     lengths = encoded.lengths.astype(np.int32)
-    best = _best_in_group(flat[..., 2], starts, counts)
+    best = tokens.first_highest(flat[..., 2], starts).astype(np.int32)
     counted = is_short[sides.candidates] | is_short[sides.references] | empty
     unweighted = weightless.any(axis=(0, 2)) | empty
 
@@ -291,15 +291,6 @@ def _baseline_rows(settings: Settings) -> tokens.FloatArray | None:
     if settings.config.all_layers:
         return settings.baseline.rows.astype(np.float32)[:, None, :]
     return settings.baseline.row(settings.num_layers)
-
-
-def _best_in_group(
-    f1: npt.NDArray[np.float32], starts: tokens.IntArray, counts: tokens.IntArray
-) -> npt.NDArray[np.int32]:
-    best = np.zeros((len(f1), len(counts)), dtype=np.int32)
-    for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
-        best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
-    return best
 
 
 def _match_halved(

@@ -20,6 +20,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.floating[Any]]
 
+NOISE = 1e-6
+"""Scores that differ by no more are equal: so far the batch and the processor move float32."""
+
 
 class Text(NamedTuple):
     """A text: the ids of its T tokens, their vectors (T, H) and their weights (T,)."""
@@ -175,11 +178,12 @@ def best(pairs: Sequence[Array]) -> tuple[Array, int]:
     """Take the best of the scores with each reference, (3,), and number the best reference.
 
     As in bert-score, each measure is the highest by itself, so F1 need not be that of precision and
-    recall; NaN is highest of all. The best reference is the first of highest F1. One without a
-    score is left out; without any, the result is NaN.
+    recall; NaN is highest of all. The best reference is the first whose F1 equals the highest, but
+    for `NOISE`. One without a score is left out; without any, the result is NaN.
     """
     highest, f1 = np.max(pairs, axis=0), np.array(pairs)[:, 2]
-    return np.where(np.isneginf(highest), np.nan, highest), int(np.argmax(f1))
+    is_best = np.isclose(f1, highest[2], rtol=0, atol=NOISE)
+    return np.where(np.isneginf(highest), np.nan, highest), int(np.argmax(is_best))
 
 
 # Baseline rescaling.

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_core.specification import NOISE
+
 IntArray = npt.NDArray[np.int64]
 TokenIds = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
@@ -163,6 +165,20 @@ def over_references(scores: FloatArray, starts: IntArray, rule: str) -> FloatArr
     with np.errstate(invalid="ignore"):
         means = sums / reduce_groups(np.add, scored.astype(np.float64), starts, axis=1)
     return np.asarray(means, dtype=np.float32)
+
+
+def first_highest(values: FloatArray, starts: IntArray) -> IntArray:
+    """Number the first value of each group that equals its highest, but for `NOISE`.
+
+    NaN is highest of all. Takes values of L layers, (L, P), and where the N groups begin; each has
+    a value. Returns the places in their groups, from 0. Shape (L, N).
+    """
+    size = values.shape[1]
+    counts = np.diff(starts, append=size)
+    highest = np.repeat(reduce_groups(np.maximum, values, starts, axis=1), counts, axis=1)
+    is_highest = np.isclose(values, highest, rtol=0, atol=NOISE, equal_nan=True)
+    places = np.where(is_highest, np.arange(size) - np.repeat(starts, counts), size)
+    return reduce_groups(np.minimum, places, starts, axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

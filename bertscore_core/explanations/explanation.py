@@ -23,9 +23,10 @@ from bertscore_core.errors import ConfigError, InputError, escape_text
 from bertscore_core.idf import IdfTable, TokenWeights
 from bertscore_core.match.embedding import EmbeddedTexts
 from bertscore_core.scorer import BertScorer, as_list
+from bertscore_core.specification import NOISE
 from bertscore_core.stats.scores import Scores
 from bertscore_core.tokenizer.tokenization import readable_tokens
-from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs
+from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs, first_highest
 from bertscore_core.windows import Windows
 
 MOST_SIMILARITIES = 1 << 24
@@ -50,8 +51,8 @@ class ExplainedText:
     Attributes:
         tokens: What each token stands for; see `readable_tokens`. Shape (T,).
         weights: Weight of each token. Shape (T,), float32.
-        matches: The most similar token of the other text, the first of equals; `NO_MATCH` if it has
-            none. Shape (T,).
+        matches: The most similar token of the other text, of those within 1e-6 the first;
+            `NO_MATCH` if it has none. Shape (T,).
         similarities: Cosine with that token; NaN without one. Shape (T,), float32.
         windows: The window that each token's vector is from, from 0. Shape (T,).
         truncated: Whether the text was cut at the maximum length.
@@ -116,7 +117,7 @@ class Explanation:
         pairs: The candidate with each reference, in their order.
         scores: Its scores: each measure is the best over the references.
         raw: The same before rescaling.
-        best: The reference that gives each measure, from 0; the first of equals.
+        best: The reference that gives each measure, from 0; of those within 1e-6 the first.
         baseline: What the scores are rescaled with; None if they are not.
         num_layers: The layer whose embeddings are compared.
         idf: Whether the tokens are weighted by inverse document frequency.
@@ -249,8 +250,8 @@ def _explain_pairs(
         matches = np.full(len(ids), NO_MATCH, dtype=np.int64)
         best = np.full(len(ids), np.nan, dtype=np.float32)
         if similarities.shape[1]:
-            matches = similarities.argmax(axis=1).astype(np.int64)
-            best = similarities[np.arange(len(ids)), matches]
+            best = similarities.max(axis=1)
+            matches = (similarities >= best[:, None] - NOISE).argmax(axis=1).astype(np.int64)
         return ExplainedText(
             text=texts[place],
             tokens=readable_tokens(scorer.tokenizer, ids.tolist()),
@@ -302,11 +303,11 @@ def _rule(scores: Scores, row: int) -> str | None:
 
 
 def _best(scores: Scores, raw: Measures) -> tuple[int, int, int]:
-    columns = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
-    precision, recall, f1 = (
-        int(np.isnan(values).argmax() if math.isnan(value) else np.nanargmin(abs(values - value)))
-        for values, value in zip(columns, raw, strict=True)
-    )
+    columns = np.array([scores.raw_precision, scores.raw_recall, scores.raw_f1])
+    # NaN is the highest, or no score and left out: what all references give tells.
+    is_left_out = np.isnan(columns) & ~np.isnan(np.array(raw))[:, None]
+    values = np.where(is_left_out, np.float32(-np.inf), columns)
+    precision, recall, f1 = first_highest(values, np.zeros(1, dtype=np.int64))[:, 0].tolist()
     return precision, recall, f1
 
 

@@ -139,7 +139,8 @@ class Scores:
         raw_precision: Before rescaling; equal to `precision` if the scorer does not rescale.
         raw_recall: The same.
         raw_f1: The same.
-        best_reference: Index of the reference with the highest F1. Shape as the scores, int32.
+        best_reference: Index of the reference with the highest F1, of those within 1e-6 the first.
+            Shape as the scores, int32.
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
         text_tokens: Tokens of the candidate and its references that hold text: neither special ones

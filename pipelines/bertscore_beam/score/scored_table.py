@@ -24,7 +24,7 @@ from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_core.signature import Signature
 from bertscore_core.stats.score_statistics import MEASURES, NOT_COUNTED
 from bertscore_core.stats.scores import Scores, ScoreSummary
-from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.tokens import BoolArray, IntArray, first_highest
 from bertscore_core.work import Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
@@ -275,7 +275,7 @@ def compares_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, Scor
     """Return the utility of samples, which one of a row is best, and how the row's samples differ.
 
     The utility is the mean F1 with the other samples of the row, and diversity is 1 - the mean F1
-    of its pairs of samples; the best has the highest utility, and is the first of equal ones.
+    of its pairs of samples; the best has the highest utility, of those within 1e-6 the first.
 
     Args:
         pairs: N samples, each scored with the others of its row.
@@ -284,9 +284,9 @@ def compares_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, Scor
     scored = pairs.scores.scored
     f1, raw = pairs.scores.f1[scored].astype(np.float64), pairs.scores.raw_f1[scored]
     _, group = np.unique(input_rows[pairs.rows[scored]], return_inverse=True)
-    order = np.lexsort((-raw, group))  # stable; raw, since rescaling may round two to one
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
     best = np.zeros(len(f1), dtype=np.bool_)
-    best[order[np.flatnonzero(np.diff(group, prepend=-1))]] = True
+    best[starts + first_highest(raw[None], starts)[0]] = True  # rescaling may round two to one
     # Each pair is in the utilities of both.
     diversity = (1 - np.bincount(group, f1) / np.bincount(group))[group].astype(np.float32)
 
