@@ -252,7 +252,7 @@ def system_agreement(
     judged, rows = checked(people, scores)
     both = np.concatenate([judged[None], rows])
     numbers, many = numbered(systems, len(judged), "systems")
-    means = _system_means(both, numbers, many)[None]
+    means = _means_by(both, numbers, many)[None]
     drawn = None if items is None else numbered(items, len(judged), "items")
     again = _redrawn(both, numbers, many, drawn, resamples, seed)
     return (
@@ -340,9 +340,7 @@ def _by_system_and_item(rows: Doubles, systems: Items, items: Items) -> Doubles:
     by_system, many = numbered(systems, rows.shape[1], "systems")
     by_item, all_items = numbered(items, rows.shape[1], "items")
     cells = by_system * all_items + by_item
-    counts = np.bincount(cells, minlength=many * all_items)
-    with np.errstate(invalid="ignore"):
-        means = np.array([np.bincount(cells, row, len(counts)) / counts for row in rows])
+    means = _means_by(rows, cells, many * all_items)
     table = means.reshape(len(rows), many, all_items)
     return np.asarray(table[..., np.isfinite(table[0]).sum(axis=0) > 1], dtype=np.float64)
 
@@ -361,9 +359,7 @@ def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doub
     """
     rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
     numbers, many = numbered(systems, rows.shape[1], "systems")
-    return [str(name) for name in np.unique(np.asarray(systems))], _system_means(
-        rows, numbers, many
-    )
+    return [str(name) for name in np.unique(np.asarray(systems))], _means_by(rows, numbers, many)
 
 
 def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
@@ -377,9 +373,32 @@ def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[
     return _pearson(means)[0], _accuracy(means)[0]
 
 
-def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
+def _means_by(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
+    """Return means of numbered groups of rows; NaN without a row. Shape (S, many)."""
     sums = np.array([np.bincount(numbers, row, many) for row in rows])
-    return np.asarray(sums / np.bincount(numbers, minlength=many), dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        means = sums / np.bincount(numbers, minlength=many)
+    return _exact(means, _largest(rows))
+
+
+_DIGITS = 12
+"""Digits of the largest sum or mean that are kept: those behind them are the noise of adding."""
+_LEAST_SUM = 1e-290
+"""Largest sums below this are not scaled: ten to the power of their decimals is infinite."""
+
+
+def _largest(rows: Doubles) -> Doubles:
+    """Return the largest size of a number in each row. Shape (S, 1)."""
+    return np.asarray(np.abs(rows).max(axis=1, initial=_LEAST_SUM, keepdims=True))
+
+
+def _exact(sums: Doubles, largest: Doubles) -> Doubles:
+    """Return sums or means without the noise of adding: equal ones are equal, in any order.
+
+    Takes the greatest size that they can have, of a shape that broadcasts.
+    """
+    scale = 10.0 ** (_DIGITS - np.ceil(np.log10(largest)))
+    return np.asarray(np.rint(sums * scale) / scale, dtype=np.float64)
 
 
 def _redrawn(
@@ -404,7 +423,7 @@ def _redrawn(
         with np.errstate(invalid="ignore"):
             blocks = [w @ rows[:, own].T / w.sum(axis=1, keepdims=True) for w in drawn]
         means[..., system] = np.concatenate(blocks)
-    return means
+    return _exact(means, _largest(rows))
 
 
 def _pearson(means: Doubles) -> Doubles:
@@ -432,10 +451,6 @@ _RIVALS = 100
 """Hybrids that are chosen from each time, as in the paper."""
 _LEAST_BATCH = 5
 """Times as many hybrids in a batch as are chosen from: of 10,000 that makes 20 batches."""
-_DIGITS = 12
-"""Digits of the largest sum that are kept: those behind them are the noise of adding."""
-_LEAST_SUM = 1e-290
-"""Largest sums below this are not scaled: ten to the power of their decimals is infinite."""
 
 
 def hybrid_agreement(
@@ -495,18 +510,17 @@ def hybrid_agreement(
 def _hybrid_means(
     both: Doubles, items: tuple[IntArray, int], hybrids: int, rng: np.random.Generator
 ) -> Doubles:
-    """Return means of taken rows. Equal ones are equal exactly, without the noise of adding."""
+    """Return means of taken rows."""
     numbers, many = items
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=many)
     begins = np.cumsum(sizes) - sizes
     grouped, means = both[:, order], []
-    largest = np.abs(both).max(axis=1, initial=_LEAST_SUM) * max(1, many)
-    decimals = _DIGITS - np.ceil(np.log10(largest)).astype(int)
+    largest = _largest(both) * max(1, many)
     for count in batches(hybrids, many):
         taken = begins + rng.integers(0, sizes, (count, many))
-        sums = [row[taken].sum(axis=1) for row in grouped]
-        means.append([np.round(*rounded) / many for rounded in zip(sums, decimals, strict=True)])
+        sums = np.array([row[taken].sum(axis=1) for row in grouped])
+        means.append(_exact(sums, largest) / many)
     return np.concatenate(means, axis=1)
 
 

@@ -18,16 +18,24 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
+from bertscore_core.specification import NOISE
 from bertscore_core.stats.paired import batches, times_drawn
 from bertscore_core.stats.score_statistics import Doubles, effective_number
-from bertscore_core.tokens import IntArray, places_within
+from bertscore_core.tokens import BoolArray, IntArray, places_within
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.
 #
 # Scores come as S settings (a layer, a measure, with idf or without) of the same N rows, so that
 # all settings are compared on the same segments. **Missing numbers:** a statistic takes none; leave
-# these rows out for all settings. **Constant numbers:** a side that does not vary has no order, and
-# what needs an order is NaN.
+# these rows out for all settings. **Constant numbers:** a side that does not vary by more than the
+# noise of float32 has no order, and what needs an order is NaN.
+
+
+def is_constant(values: Doubles) -> BoolArray:
+    """Tell whether numbers differ by at most the `NOISE` of their size, along the last axis."""
+    size = np.abs(values).max(axis=-1, initial=0.0)
+    spread = values.max(axis=-1, initial=-np.inf) - values.min(axis=-1, initial=np.inf)
+    return np.asarray(spread <= NOISE * size)
 
 
 _MOST_EXPONENT = 960
@@ -35,7 +43,7 @@ _MOST_EXPONENT = 960
 
 
 def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
-    """Return judgements (N,) and scores (S, N) as float64.
+    """Return judgements (N,) and scores (S, N) as float64; constant ones without their noise.
 
     Agreement does not depend on the unit of scores: those that may add up to more than a double can
     be are divided by a power of two.
@@ -53,8 +61,10 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
             f"{missing} of {len(judged)} rows have no judgement or no score of some setting; "
             "expected finite numbers. Leave these rows out."
         )
-    _, exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
-    return judged, np.ldexp(rows, np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
+    both = np.concatenate([judged[None], rows])
+    both = np.where(is_constant(both)[:, None], both[:, :1], both)
+    _, exponents = np.frexp(np.abs(both[1:]).max(axis=1, initial=0.0))
+    return both[0], np.ldexp(both[1:], np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
 
 
 def numbered(
@@ -111,6 +121,18 @@ RESAMPLES = 1000
 
 ROUNDING = 1e-12
 """Differences of correlations below this are rounding, and settings with them are equal."""
+
+_DIGITS = 9
+"""Decimals of a statistic that are kept where the highest is chosen."""
+
+
+def first_best(values: Doubles) -> int:
+    """Return the place of the highest statistic; of those equal but for rounding, the first.
+
+    NaN is never the highest; not all may be.
+    """
+    return int(np.nanargmax(np.round(values, _DIGITS)))
+
 
 _TAILS = (0.025, 0.975)
 
@@ -512,9 +534,7 @@ def _best_threshold(gaps: Doubles, order: Doubles, weights: Doubles) -> float:
     ordered = apart[by_gap]
     gain = np.cumsum(((order == 0) * weights - right)[by_gap])
     last = np.diff(ordered, append=np.inf) > 0  # pairs equally far apart tie together
-    # Rounded, so that of thresholds with equal accuracy the least is taken.
-    gains = np.round(np.append(0.0, gain[last]), 9)
-    return float(np.append(0.0, ordered[last])[np.argmax(gains)])
+    return float(np.append(0.0, ordered[last])[first_best(np.append(0.0, gain[last]))])
 
 
 def _bounds_beyond(

@@ -5,7 +5,6 @@ import io
 import math
 import time
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from bertscore_beam.tune.layer_picture import draw_layers
 from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
+from bertscore_core.stats.estimates import first_best
 from bertscore_core.stats.score_statistics import Doubles
 
 TABLE, PARQUET = "agreement.csv", "agreement.parquet"
@@ -109,11 +109,11 @@ def _of_bertscore(rows: Sequence[Row], statistic: str) -> list[Row]:
 
 def _best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
     """Return the best setting of BERTScore in each group."""
-    own = [row for row in _of_bertscore(rows, statistic) if math.isfinite(row["value"])]
-    return [
-        max((row for row in own if row["group"] == group), key=itemgetter("value"))
-        for group in dict.fromkeys(row["group"] for row in own)
-    ]
+    by_group: dict[str, list[Row]] = {}
+    for row in _of_bertscore(rows, statistic):
+        if math.isfinite(row["value"]):
+            by_group.setdefault(row["group"], []).append(row)
+    return [own[first_best(np.array([row["value"] for row in own]))] for own in by_group.values()]
 
 
 def _write_layers(job: TuneJob, results: Results) -> str | None:

@@ -14,6 +14,7 @@ from bertscore_beam.tune.other_metrics import OtherScores, corpus_agreement, sho
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_core.errors import InputError
+from bertscore_core.specification import NOISE
 from bertscore_core.stats.agreement import (
     auc,
     hybrid_agreement,
@@ -28,10 +29,12 @@ from bertscore_core.stats.estimates import (
     Resampled,
     accuracy_with_ties,
     darr,
+    first_best,
+    is_constant,
     within_item_kendall,
 )
 from bertscore_core.stats.score_statistics import MEASURES, Doubles
-from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.tokens import BoolArray, FloatArray, IntArray
 
 # The settings that are compared: model, matching, weights, layer and measure; other metrics.
 
@@ -101,13 +104,32 @@ def compared(
     ]
     settings += [Setting(shown_name(name)) for name in others]
     values = [
-        scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements))
+        with_ties(
+            plan.judgements,
+            scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements)),
+        )
         for model in plan.models
     ]
     more = [own.values[None] for own in others.values()]
     matrix = np.concatenate([*values, *more], dtype=np.float64)
     complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
     return SettingScores(settings=tuple(settings), scores=matrix, complete=complete)
+
+
+def with_ties(judgements: Judgements, scores: FloatArray) -> FloatArray:
+    """Return scores of BERTScore without the noise that would order rows which tie. Shape (S, N).
+
+    Rows of a group with equal texts all have the scores of the first, and a perfect score is 1.
+    """
+    rows = zip(
+        judgements.groups.tolist(),
+        judgements.candidates,
+        map(tuple, judgements.references),
+        strict=True,
+    )
+    firsts: dict[tuple[int, str, tuple[str, ...]], int] = {}
+    tied = scores[:, [firsts.setdefault(texts, row) for row, texts in enumerate(rows)]]
+    return np.where(tied >= 1 - NOISE, np.float32(1), tied)
 
 
 # The statistics of agreement that a run computes, in each group and averaged over the groups.
@@ -235,7 +257,7 @@ def held_out(
     ).mean(axis=1)
     if not np.isfinite(values).all():
         return None
-    first, second = values.argmax(axis=1)
+    first, second = map(first_best, values)
     return float(values[1, first] + values[0, second]) / 2
 
 
@@ -376,7 +398,7 @@ def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, IntArray]:
 def _best(agreement: Agreement, sides: SettingScores) -> int | None:
     candidates = sides.of_bertscore
     values = agreement.values[candidates]
-    return int(candidates[np.nanargmax(values)]) if np.isfinite(values).any() else None
+    return int(candidates[first_best(values)]) if np.isfinite(values).any() else None
 
 
 def _check_defined(
@@ -385,9 +407,7 @@ def _check_defined(
     if _best(agreement, sides) is not None:
         return
     flat = [
-        name
-        for name, own in groups.items()
-        if (np.ptp(own.scores[sides.of_bertscore], axis=1) == 0).all()
+        name for name, own in groups.items() if is_constant(own.scores[sides.of_bertscore]).all()
     ]
     why = "the judgements, or their means, do not differ"
     if flat:
@@ -416,7 +436,7 @@ def _recommend(
         if not known:
             continue
         of_f1, layers = agreement.of(known), [sides.settings[number].layer for number in known]
-        best = int(np.argmax(of_f1.values))
+        best = first_best(of_f1.values)
         intervals, p_values = _tested(of_f1, best, plan.options)
         not_below = [n for n in range(len(layers)) if p_values[n] >= NOT_BELOW]
         default = layers.index(model.default) if model.default in layers else None
@@ -456,8 +476,9 @@ def _recommend(
         for place, number in enumerate(with_idf, len(known)):
             if sides.settings[number].layer == row["layer"]:
                 both = agreement.of([*known, *with_idf])
-                better, worse = sorted((advised, place), key=lambda at: -both.values[at])
+                two = [advised, place]
+                better = two.pop(first_best(both.values[two]))
                 row["idf_difference"] = float(both.values[place] - both.values[advised])
-                row["p_idf"] = float(_tested(both, better, plan.options)[1][worse])
+                row["p_idf"] = float(_tested(both, better, plan.options)[1][two[0]])
         recommended.append(row)
     return recommended

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from bertscore_core.stats.agreement import auc, kendall, pearson, spearman
-from bertscore_core.stats.estimates import Estimates, accuracy_with_ties, darr, within_item_kendall
+from bertscore_core.stats.estimates import (
+    Estimates,
+    accuracy_with_ties,
+    darr,
+    first_best,
+    within_item_kendall,
+)
 from tests.core.stats.judgements import Judged, judged
 
 
@@ -38,6 +44,14 @@ def test_intervals_surround_the_value_and_stay_in_range():
         assert (found.values < intervals[:, 1]).all()
         assert (intervals[:, 1] <= 1).all()
         np.testing.assert_array_equal(found.intervals(), intervals)
+
+
+def test_the_first_of_settings_that_are_equal_but_for_rounding_is_the_best():
+    rng = np.random.default_rng(9)
+    for _ in range(100):
+        values = np.array([np.nan, 0.2, 2 / 3, 2 / 3, 0.66, 2 / 3])
+        assert first_best(values * (1 + rng.uniform(-4e-16, 4e-16, 6))) == 2
+    assert first_best(np.array([0.5, 0.5 + 1e-8])) == 1
 
 
 def test_a_perfect_agreement_leaves_no_room():

@@ -87,6 +87,24 @@ def test_a_constant_side_has_no_correlation_and_no_error(statistic):
     assert found.values[1] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("size", [1e-9, 1.0, -1e9])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_noise_of_float32_alone_is_no_variation(statistic, size):
+    """Scores of candidates that equal their references are 1 but for some 2e-7."""
+    rng = np.random.default_rng(2)
+    people = rng.permuted(np.arange(60) % 2)
+    constant = size * (1 + rng.uniform(-5e-7, 5e-7, (3, 60)))
+    found = statistic(people, np.concatenate([constant, [people]]))
+    assert found.values[3] == pytest.approx(1)
+    if statistic is auc:
+        assert found.values[:3].tolist() == [0.5] * 3
+        return
+    assert np.isnan(found.values[:3]).all()
+    assert np.isnan(statistic(constant[0], people).values).all()
+    varies = size * (1 + 2e-5 * people)
+    assert statistic(people, varies).values == pytest.approx([np.sign(size)])
+
+
 def test_a_number_that_is_missing_is_an_error():
     with pytest.raises(InputError, match="2 of 4 rows have no judgement or no score"):
         kendall([1.0, np.nan, 3.0, 4.0], [[1.0, 2.0, np.inf, 4.0], [1.0, 2.0, 3.0, 4.0]])

@@ -115,6 +115,27 @@ def test_soft_accuracy_knows_ties_and_systems_without_common_items():
     assert np.isnan(apart.intervals()).all()
 
 
+ULPS = np.array([-2, -1, 0, 1, 2]) * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("size", [1e-200, 0.1, 1e200])
+def test_systems_with_equal_means_tie_in_whatever_order_their_rows_are_added(size):
+    """.1 + .2 + .3 is not .3 + .2 + .1, and a mean of rows may be one or two digits off."""
+    steps = np.array([1, 2, 3, 3, 2, 1, 2, 3, 1, 1, 1, 1.0])
+    systems, items = np.repeat(list("abcd"), 3), np.tile([1, 2, 3], 4)
+    rng = np.random.default_rng(6)
+    plain = system_agreement(steps, steps, systems, items, resamples=100)
+    for _ in range(20):
+        people, scores = steps * size * (1 + rng.choice(ULPS, (2, 12)))
+        _, accuracy = system_agreement(people, scores, systems, items, resamples=100)
+        assert accuracy.values.tolist() == [1.0]
+        assert np.array_equal(accuracy.replicates, plain[1].replicates, equal_nan=True)
+        assert np.isnan(system_agreement(people[:9], scores[:9], systems[:9])[0].values).all()
+        # Of one item each, so that means of rows are compared.
+        soft = soft_system_accuracy(people[:9], scores[:9], systems[:9], np.ones(9))
+        assert np.isnan(soft.values).all()
+
+
 def hybrids(*rows, **how):
     """Return Pearson's correlation, hits, reciprocal rank and difference of each setting."""
     return hybrid_agreement(*rows, **how).values()

@@ -55,6 +55,38 @@ def test_a_score_that_repeats_people_agrees_fully(tmp_path):
     assert hybrids["hybrid_hits_at_1"][1] < 1
 
 
+@pytest.mark.parametrize("noise", [2 * np.finfo(np.float32).eps, 5e-7])
+def test_equal_texts_and_perfect_scores_tie_whatever_the_noise(tmp_path, noise):
+    """Of the same texts in other chunks, float32 scores differ by up to 5e-7."""
+    rng = np.random.default_rng(11)
+    rows = judgement_rows()
+    for row in rows[::2]:  # half repeat the output of another system
+        row["candidate"] = rows[rows.index(row) + 1]["candidate"]
+    for row in rows[::5]:
+        row["candidate"] = row["reference"]
+    found = judgements(tmp_path, rows, by="language", **COLUMNS)
+    made: dict[object, float] = {}
+    true = np.array([
+        made.setdefault((group, own, other), 1.0 if own == other else rng.uniform())
+        for group, own, (other,) in zip(
+            found.groups.tolist(), found.candidates, found.references, strict=True
+        )
+    ])  # fmt: skip
+    assert len(set(true.tolist())) < 0.7 * len(true)
+    noisy = (true + rng.uniform(-noise, noise, (8, len(true)))).astype(np.float32)
+    everything = np.arange(len(found))
+    wanted, own, bare = (
+        JudgedGroup.of(found, everything, np.float64(scores))
+        for scores in (true[None], tune_results.with_ties(found, noisy), noisy)
+    )
+    names = {"kendall", "auc", "item_kendall", "item_accuracy", "system_accuracy"}
+    statistics = statistics_of(found, options(**COLUMNS))
+    for name in names:
+        expected = statistics[name](wanted).values[0]
+        assert statistics[name](own).values.tolist() == [expected] * 8, name
+    assert np.ptp(statistics["kendall"](bare).values) > 0
+
+
 def made_rows(people, scores, items=None):
     return JudgedGroup(people=people, labels=None, systems=None, items=items, scores=scores)
 
