@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from bertscore_beam.dump.census import Group
 from bertscore_beam.pages.report_data import ReportData
-from bertscore_beam.pages.words import by_number, shown_name, shown_value
+from bertscore_beam.pages.words import ORDERED_BY, by_number, shown_name, shown_value
 from bertscore_beam.records.groups import SHARES, GroupRow
 
 MOST_GROUPS = 40
@@ -108,7 +108,7 @@ def trend_groups(data: ReportData) -> list[Group]:
         alike = (night.groups for night in data.nights if night.comparable)
         means = [groups[name].mean for groups in alike if name in groups]
         if means:
-            moves[name] = round(max(means) - min(means), 9)
+            moves[name] = round(max(means) - min(means), ORDERED_BY)
     return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
 from bertscore_beam.dump.languages import language_of
+from bertscore_beam.pages.words import ORDERED_BY
 from bertscore_beam.records.finished import FinishedRun, PartRows, RowPlace, read_columns
 from bertscore_beam.records.groups import check_columns, grouped_rows, score_columns, with_language
 from bertscore_core.stats.score_statistics import MEASURES, ScoreStatistics, statistics_by_group
@@ -99,8 +100,10 @@ def lowest_rows(
 ) -> _Scored:
     """Return the rows of all parts so far with the lowest values, the first of equals first.
 
-    `values` are those of the part; rows of NaN are left out.
+    `values` are those of the part; rows of NaN are left out. Those behind `ORDERED_BY` decimals
+    are equal.
     """
+    values = np.round(values.astype(np.float64), ORDERED_BY)
     (rows,) = np.nonzero(~np.isnan(values))
     if len(rows) > count > 0:
         # All rows up to the count-th value: which of equal ones `partition` takes is chance.

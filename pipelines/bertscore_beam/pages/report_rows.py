@@ -35,7 +35,7 @@ from bertscore_beam.pages.report_data import (
     place_of_shown,
 )
 from bertscore_beam.pages.report_options import MEASURE, ReportOptions
-from bertscore_beam.pages.words import signature_sentences
+from bertscore_beam.pages.words import ORDERED_BY, signature_sentences
 from bertscore_beam.records.earlier_run import damaged_runs_note, scoring_runs
 from bertscore_beam.records.finished import FinishedRun, RowPlace, open_finished, read_rows, utc
 from bertscore_beam.records.groups import (
@@ -273,7 +273,7 @@ def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
 
 def _by_f1(row: GroupRow) -> tuple[float, object]:
     f1 = row.values["f1"]
-    return math.inf if f1 is None else -f1, group_order(row.group)
+    return math.inf if f1 is None else -round(f1, ORDERED_BY), group_order(row.group)
 
 
 def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:

@@ -13,6 +13,10 @@ from bertscore_core.signature import Signature
 NOT_KNOWN = "–"
 """Stands where there is no number."""
 
+ORDERED_BY = 5
+"""Decimals of scores that rows and groups are ordered by. Float32 moves those behind them from one
+processor to the next, by some 1e-6 before rescaling: equal rows then keep their order."""
+
 ALL_ROWS = "all rows"
 """Stands for the name of the group of all rows."""
 

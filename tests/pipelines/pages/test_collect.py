@@ -121,6 +121,26 @@ def test_single_rows_are_the_extreme_ones_with_their_texts(report):
     assert report.best[0].f1 == pytest.approx(np.nanmax(last))
 
 
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_noise_changes_neither_the_order_of_rows_nor_that_of_groups(tmp_path, rescaled):
+    """A sixth of the candidates equal their reference, as many repeat another; "d" repeats "a"."""
+    f1 = np.where(np.arange(120) % 6, np.tile([0.9, 0.3, 0.5, 0.7, 0.6], 24), 1.0)
+    f1[:40] = f1[80:]
+    system = pa.array(np.repeat(list("abd"), 40)[::-1])
+    random, found = np.random.default_rng(3), []
+    for night in range(6):
+        noisy = f1 + random.uniform(-4e-7, 4e-7, 120) / (0.15 if rescaled else 1)
+        rows = scored(noisy, system=system)
+        run = made_run(tmp_path / str(night), {"b": rows, "a": rows}, part_rows=50)
+        page = collect(ReportOptions(run=str(run), by=("system",), rows=7))
+        best = [(place.place.input_name, place.place.row) for place in page.best]
+        assert best == [("a", row) for row in np.flatnonzero(f1 == 1)[:7]]
+        found.append(([row.place for row in page.worst], [row.group for row in page.groups]))
+    assert found[1:] == found[:1] * 5
+    _, groups = found[0]
+    assert groups.index(("d",)) == groups.index(("a",)) + 1
+
+
 def test_the_change_finds_the_system_that_is_worse_and_no_other(report):
     assert report.against is not None
     for one in report.against.groups:

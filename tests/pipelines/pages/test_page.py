@@ -5,13 +5,14 @@ import hashlib
 import itertools
 import re
 from dataclasses import replace
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
 
 from bertscore_beam.compare.results import GroupGate
 from bertscore_beam.pages.cards import MOST_CHARACTERS
-from bertscore_beam.pages.charts import within_scale
+from bertscore_beam.pages.charts import trend_groups, within_scale
 from bertscore_beam.pages.page import MOST_ROWS, render
 from bertscore_beam.pages.report_data import Night, ReportData
 from bertscore_beam.pages.report_options import ReportOptions
@@ -231,6 +232,19 @@ def test_a_second_chart_leaves_out_the_groups_that_set_the_scale_of_the_first():
     assert within_scale(changes) == [1, 2, 4]
     assert within_scale(changes[1:3]) == within_scale([change(0.0)]) == within_scale([]) == []
     assert within_scale([change(mean) for mean in (-0.009, 0.002, 0.003, 0.004)]) == []
+
+
+def test_groups_that_move_alike_keep_their_order_in_the_trend():
+    names = [(name,) for name in "cabd"]
+    random = Random(8)
+    for _ in range(20):
+        nights = tuple(
+            Night(run=str(at), started="", total=EMPTY.total, comparable=True,
+                  groups={name: mean + random.uniform(-4e-7, 4e-7) for name in names})
+            for at, mean in enumerate((0.8, 0.7, 0.75))
+        )  # fmt: skip
+        groups = tuple(group_row(*name) for name in names)
+        assert trend_groups(replace(EMPTY, groups=groups, nights=nights)) == names
 
 
 def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
