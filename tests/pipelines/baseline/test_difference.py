@@ -106,6 +106,29 @@ def test_a_published_table_is_told_by_its_path_and_does_not_differ(
     assert result["title"] == f"en/{model}"
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_tables_that_differ_by_one_in_the_seventh_decimal_are_the_same(steps):
+    for first in np.round(np.random.default_rng(4).uniform(0.2, 0.99, (200, 2, 3)), 7):
+        tables = [
+            Table(name="a", rows=np.round(rows, 7), errors=np.full((2, 3), np.nan))
+            for rows in (first, first + steps * 1e-7)
+        ]
+        for result in (compare_tables(*tables, "t"), compare_tables(*tables[::-1], "t")):
+            assert (result["verdict"] == "the same numbers") == (steps < 2)
+            largest = result["largest_difference"]
+            assert (largest["layer"], largest["measure"]) == (0, "precision")
+
+
+def test_a_difference_of_the_limit_is_not_large():
+    for first in np.round(np.random.default_rng(4).uniform(0.2, 0.9, (200, 2, 3)), 7):
+        a, b, c = (
+            Table(name="t", rows=np.round(first + by, 7), errors=np.full((2, 3), np.nan))
+            for by in (0, 0.03, 0.0300001)
+        )
+        assert not compare_tables(a, b, "t")["is_large"]
+        assert compare_tables(a, c, "t")["is_large"]
+
+
 def test_a_lone_table_is_told_by_flags_or_its_description_before_its_path(tmp_path, capsys):
     path = write_rows(tmp_path / "mine.tsv", ROBERTA)
     flags = ["--language", "en", "--model", "FacebookAI/roberta-large"]
