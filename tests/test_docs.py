@@ -1,12 +1,12 @@
 """What README.md and docs/ say is so: examples run, commands parse, links and messages exist."""
 
 import ast
-import doctest
 import io
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
+from decimal import Decimal
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -186,9 +186,50 @@ def test_the_command_of_the_readme_prints_what_is_shown(checkout):
             assert said == line
 
 
+def is_shown(shown: str, printed: str) -> bool:
+    """Tell whether a page shows what was printed.
+
+    `...` stands for anything. Numbers with six decimals may be 2 off in the last: processors differ
+    by up to 1e-6, and some numbers lie at a half.
+    """
+
+    def pattern(piece: str) -> str:
+        if piece == "...":
+            return ".*?"
+        if not re.fullmatch(SIX_DECIMALS, piece):
+            return re.escape(piece)
+        near = (f"{Decimal(piece) + Decimal(steps).scaleb(-6):.6f}" for steps in range(-2, 3))
+        return f"(?:{'|'.join(map(re.escape, near))})"
+
+    pieces = re.split(rf"(\.\.\.|{SIX_DECIMALS})", shown)
+    return re.fullmatch("".join(map(pattern, pieces)), printed, re.DOTALL) is not None
+
+
+SIX_DECIMALS = r"(?<![\d.-])-?\d+\.\d{6}(?!\d)"
+
+
+def test_a_page_shows_all_but_the_last_digit_of_scores():
+    printed = "rows: 568\nf1: -0.901659 [1.000001, 0.5] p 0.0001\n"
+    for shown in (
+        printed,
+        "rows: 568\nf1: -0.901661 [0.999999, 0.5] p 0.0001\n",
+        "...f1: -0.901657 [...] p 0.0001\n",
+    ):
+        assert is_shown(shown, printed)
+    for shown in (
+        printed.replace("901659", "901662"),
+        printed.replace("-", ""),
+        printed.replace("0.5", "0.500000"),
+        printed.replace("0.0001", "0.0002"),
+        printed.replace("568", "569"),
+        printed + "reused: 0\n",
+        "...rows: 567...",
+    ):
+        assert not is_shown(shown, printed)
+
+
 @pytest.mark.job
 def test_the_tutorial_runs_as_it_stands(checkout, capsys):
-    """Where the page has `...`, anything may be printed."""
     steps = STEP.findall(PAGES["docs/start.md"])
     assert len(steps) == 7
     statuses = []
@@ -203,9 +244,7 @@ def test_the_tutorial_runs_as_it_stands(checkout, capsys):
             printed = capsys.readouterr().out
             also = blocks("docs/compare.md", "text")[:1] if command[0] == "compare" else []
             for shown in (expected, *also):
-                assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS), (
-                    printed
-                )
+                assert is_shown(shown, printed), printed
     assert statuses == [0, 0, 0, 4, 0, 0]
 
 
@@ -232,9 +271,10 @@ def test_there_are_commands_of_every_verb():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_make_target_and_module_named_exists(page):
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    rules = re.findall(r"^([a-z][a-z0-9 ]*):", (ROOT / "Makefile").read_text(), re.M)
+    targets = set(" ".join(rules).split())
     code = " ; ".join(re.findall(r"`([^`\n]+)`", PAGES[page]) + blocks(page, "sh"))
-    assert set(re.findall(r"\bmake ([a-z]+)", code)) <= targets
+    assert set(re.findall(r"\bmake ([a-z][a-z0-9]*)", code)) <= targets
     for module in re.findall(r"python -m ([\w.]+)", code):
         assert find_spec(module) is not None, module
     benchmarks = set(re.findall(r"python -m tests\.benchmarks ([a-z_]+)", PAGES[page]))
