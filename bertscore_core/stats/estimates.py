@@ -62,9 +62,10 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
             "expected finite numbers. Leave these rows out."
         )
     both = np.concatenate([judged[None], rows])
+    _, exponents = np.frexp(np.abs(both).max(axis=1, initial=0.0))
+    both = np.ldexp(both, np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
     both = np.where(is_constant(both)[:, None], both[:, :1], both)
-    _, exponents = np.frexp(np.abs(both[1:]).max(axis=1, initial=0.0))
-    return both[0], np.ldexp(both[1:], np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
+    return both[0], both[1:]
 
 
 def numbered(
