@@ -35,6 +35,7 @@ from google.cloud.dataflow_v1beta3 import (
     JobMessageImportance,
     JobMetrics,
     JobState,
+    JobView,
     LaunchFlexTemplateRequest,
     LaunchFlexTemplateResponse,
     ListJobMessagesResponse,
@@ -55,6 +56,8 @@ _PATH = re.compile(
     r"/v1b3/projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/"
     r"(?:jobs(?:/(?P<id>[^/]+)(?:/(?P<part>messages|metrics))?)?|(?P<launch>flexTemplates:launch))"
 )
+# As Google's rules for labels say it, of the letters that ASCII has.
+_LABEL, _LABEL_VALUE = re.compile(r"[a-z][a-z0-9_-]{0,62}"), re.compile(r"[a-z0-9_-]{0,63}")
 _ENDED = (JobState.JOB_STATE_DONE, JobState.JOB_STATE_FAILED, JobState.JOB_STATE_CANCELLED)
 _FAILED = (
     "Workflow failed. Causes: S01:ScoreSplits failed., The job failed because a work item has "
@@ -165,7 +168,7 @@ class Dataflow:
                 return _refused(404, f"job {found['id']} is not there")
         match request.method, found and found["part"], served:
             case "GET", None, ServedJob(job=job):
-                return _sent(_without_environment(job))
+                return _sent(_in_view(job, request.args.get("view", "")))
             case "GET", "messages", ServedJob(messages=messages):
                 return _sent(ListJobMessagesResponse(job_messages=messages))
             case "GET", "metrics", ServedJob():
@@ -176,6 +179,9 @@ class Dataflow:
         return _refused(501, "the stand-in does not know this request")
 
     def _create(self, job: Job, place: re.Match[str]) -> Response:
+        for name, value in job.labels.items():
+            if not (_LABEL.fullmatch(name) and _LABEL_VALUE.fullmatch(value)):
+                return _refused(400, f"the label {name}={value} is not allowed")
         for served in self.jobs.values():
             if served.job.name == job.name and served.job.current_state not in _ENDED:
                 return _refused(409, f"there is an active job named {job.name}")
@@ -342,6 +348,14 @@ def _without_environment(job: Job) -> Job:
     """Return a job as the service shows it if nobody asks for all."""
     shown: Job = Job.from_json(Job.to_json(job))
     del shown.environment
+    return shown
+
+
+def _in_view(job: Job, view: str) -> Job:
+    """Return a job as a request sees it: a summary has no labels."""
+    shown = _without_environment(job)
+    if view not in {JobView.JOB_VIEW_DESCRIPTION.name, str(int(JobView.JOB_VIEW_DESCRIPTION))}:
+        shown.labels = {}
     return shown
 
 

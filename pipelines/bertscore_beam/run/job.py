@@ -112,7 +112,7 @@ def run_job(
         if (refused := kind.refuse(planned)) is not None:
             return refused
         workers_began = threading.Event()
-        end_job = partial(end_earlier_job, planned.output, say, keep=options.keep_job)
+        end_job = partial(end_earlier_job, planned.output, runner, say)
         with _first_writing(options):
             lock = stack.enter_context(
                 hold(

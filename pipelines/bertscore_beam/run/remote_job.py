@@ -5,6 +5,10 @@
 The command writes the file as soon as it knows the job's id, and deletes it when the job has ended;
 a detached job deletes it itself. A command that finds one there ends that job before it takes the
 folder: a second fleet beside the first would be paid for, and one of them could not write.
+
+Whoever can write into the folder can write such a file. So it names a job and decides nothing else:
+the service that is asked, and the credentials it gets, are those of the command's own options, and
+only a job with the folder's label is cancelled.
 """
 
 import json
@@ -21,6 +25,7 @@ import apache_beam as beam
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
+from bertscore_beam.files.checked import digest_of, typed
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import read_if_there
@@ -42,33 +47,42 @@ _CANCELLED = re.compile(r"(?i)\bstate:? CANCELLED\b")
 """How Beam says in an error that a job was cancelled."""
 
 
+FOLDER_LABEL = "bertscore-folder"
+"""Label of a Dataflow job: which folder it works on."""
+
+_JOB_ID = re.compile(r"[\w-]+", re.ASCII)
+
+
+def folder_label(root: str) -> str:
+    """Return the value of the label of a folder's jobs, by its path as `absolute` returns it.
+
+    Labels hold at most 63 lower-case letters, digits, "-" and "_".
+    """
+    return digest_of(root)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowJob:
-    """A job of Dataflow, and what is needed to ask for it.
+    """A job of Dataflow.
 
     Attributes:
-        endpoint: The service's address; "" for Google's.
-        no_auth: Whether the service is asked without credentials.
+        endpoint: The address of the service.
     """
 
     id: str
     project: str
     region: str
-    endpoint: str = ""
-    no_auth: bool = False
+    endpoint: str
 
     @classmethod
-    def of(cls, result: Any, runner: Runner) -> "DataflowJob | None":
-        """Return the job of a result; None if it is not Dataflow's, or only a template."""
-        if not runner.is_dataflow or not result.has_job:
-            return None
+    def of(cls, job_id: str, runner: Runner) -> "DataflowJob":
+        """Return a job of the service that a command's own options name."""
         chosen = runner.beam_options.view_as(of_beam.GoogleCloudOptions)
         return cls(
-            id=result.job_id(),
+            id=job_id,
             project=chosen.project,
             region=chosen.region,
             endpoint=chosen.dataflow_endpoint or "",
-            no_auth=bool(chosen.no_auth),
         )
 
     @property
@@ -77,37 +91,43 @@ class DataflowJob:
         place = f"{self.region}/{self.id}?project={self.project}"
         return f"https://console.cloud.google.com/dataflow/jobs/{place}"
 
+    @property
+    def asked(self) -> dict[str, str]:
+        """What names the job in a request."""
+        return {"project_id": self.project, "location": self.region, "job_id": self.id}
+
+
+class RunningJob:
+    """A job of an earlier command, as the service that this command's own options name knows it."""
+
+    def __init__(self, job: DataflowJob, runner: Runner) -> None:
+        from apache_beam.runners.dataflow.internal.apiclient import DataflowApplicationClient
+
+        self.job = job
+        self._jobs = DataflowApplicationClient(runner.beam_options, "gs://none")._jobs_client
+        self.labels: dict[str, str] = {}
+
     def has_ended(self) -> bool:
         """Ask whether it has ended. A job that the service does not know any more has."""
         from google.api_core.exceptions import NotFound
+        from google.cloud.dataflow_v1beta3 import JobView
 
-        clients, asked = self._service()
         try:
-            state = clients.get_job(request=asked).current_state
+            # A summary has no labels.
+            view = {"view": JobView.JOB_VIEW_DESCRIPTION}
+            found = self._jobs.get_job(request={**self.job.asked, **view})
         except NotFound:
             return True
-        return bool(PipelineState.is_terminal(state.name.removeprefix("JOB_STATE_")))
+        self.labels = dict(found.labels)
+        state = found.current_state.name.removeprefix("JOB_STATE_")
+        return bool(PipelineState.is_terminal(state))
 
     def cancel(self) -> None:
         """Ask the service to end it."""
         from google.cloud.dataflow_v1beta3 import JobState
 
-        clients, asked = self._service()
         wanted = {"requested_state": JobState.JOB_STATE_CANCELLED}
-        clients.update_job(request={**asked, "job": wanted})
-
-    def _service(self) -> tuple[Any, dict[str, str]]:
-        """Return Beam's client of the service, and what names the job there."""
-        from apache_beam.runners.dataflow.internal.apiclient import DataflowApplicationClient
-
-        chosen = of_beam.PipelineOptions.from_dictionary(
-            {
-                **{"project": self.project, "region": self.region, "no_auth": self.no_auth},
-                **({"dataflow_endpoint": self.endpoint} if self.endpoint else {}),
-            }
-        )
-        asked = {"project_id": self.project, "location": self.region, "job_id": self.id}
-        return DataflowApplicationClient(chosen, "gs://none")._jobs_client, asked
+        self._jobs.update_job(request={**self.job.asked, "job": wanted})
 
 
 class RemoteJob:
@@ -156,11 +176,14 @@ class RemoteJob:
             Exception: What its runner raises when it has failed.
         """
         if self._runner.is_dataflow:
+            chosen = pipeline.options.view_as(of_beam.GoogleCloudOptions)
+            label = f"{FOLDER_LABEL}={folder_label(self._folder.root)}"
+            chosen.labels = [*(chosen.labels or ()), label]
             threading.Thread(target=self._submit, args=(pipeline,), daemon=True).start()
         else:
             self._submit(pipeline)
         result = self._submitted.result()
-        self._job = DataflowJob.of(result, self._runner)
+        self._job = self._job_of(result)
         if self._job is not None:
             # A detached job may be done already, and have given the folder back.
             with suppress(FolderLostError) if self._runner.detached else nullcontext():
@@ -198,13 +221,19 @@ class RemoteJob:
             result = self._submitted.result()
         except Exception:
             return "The job was not submitted."
-        self._job = DataflowJob.of(result, self._runner)
+        self._job = self._job_of(result)
         try:
             state = result.cancel()
         except Exception as error:
             return f"Could not cancel {self.name}: got {last_error(error)}{self.console}."
         has_ended = state in (PipelineState.DONE, PipelineState.FAILED)
         return f"{'It was late to cancel' if has_ended else 'Cancelled'} {self.name}."
+
+    def _job_of(self, result: Any) -> DataflowJob | None:
+        """Return the job of a result; None if it is not Dataflow's, or only a template."""
+        if not self._runner.is_dataflow or not result.has_job:
+            return None
+        return DataflowJob.of(result.job_id(), self._runner)
 
     def _submit(self, pipeline: beam.Pipeline) -> None:
         try:
@@ -217,58 +246,84 @@ class RemoteJob:
             self._folder.delete(JOB_FILE)
 
 
-def end_earlier_job(output: str, say: Callable[[str], None], *, keep: bool) -> bool:
+def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> bool:
     """End the Dataflow job of an earlier command that may still be at work on a folder.
 
     Args:
         output: The folder.
+        runner: That of this command: nobody else is asked.
         say: Prints that it is being ended.
-        keep: Whether a job that still runs is left alone.
 
     Returns:
         Whether there is one on record; it has ended then.
 
     Raises:
-        JobStillRunsError: It still runs, or nobody can tell.
+        JobStillRunsError: It still runs, or nobody can tell, or the runner may not be asked.
     """
     path = join(output, JOB_FILE)
     if (data := read_if_there(path)) is None:
         return False
     where = f"{mask_credentials(path)}; if no job is at work, delete that file"
-    try:
-        job = DataflowJob(**load_json(data))
-    except (ValueError, TypeError) as error:
+    noted = _noted(data)
+    if noted is None:
+        raise JobStillRunsError(f"a job may be at work on this output: got a damaged {where}.")
+    name = f"the Dataflow job {noted.id} of an earlier command"
+    if not runner.is_dataflow or DataflowJob.of(noted.id, runner) != noted:
         raise JobStillRunsError(
-            f"a job may be at work on this output: got a damaged {where}."
-        ) from error
-    name = f"the Dataflow job {job.id} of an earlier command"
+            f"{name} may be at work on this output: got a job of {_shown(noted)}, and other "
+            "options of this command, or none; expected the same ones, since no file decides who "
+            f"is asked with your credentials. Give them behind `--`; or see {where}."
+        )
     try:
-        _end(job, name, say, keep=keep)
+        _end(RunningJob(noted, runner), name, say, runner=runner, label=folder_label(output))
     except JobStillRunsError:
         raise
     except Exception as error:
         raise JobStillRunsError(
             f"{name} may be at work on this output: got {last_error(error)}; expected to hear that "
-            f"it has ended. See {job.console}, which {where}."
+            f"it has ended. See {noted.console}, which {where}."
         ) from error
     return True
 
 
-def _end(job: DataflowJob, name: str, say: Callable[[str], None], *, keep: bool) -> None:
-    if job.has_ended():
+def _noted(data: bytes) -> DataflowJob | None:
+    try:
+        noted = typed(DataflowJob, load_json(data))
+    except (ValueError, AttributeError):
+        return None
+    return noted if _JOB_ID.fullmatch(noted.id) else None
+
+
+def _shown(job: DataflowJob) -> str:
+    flags = {"project": job.project, "region": job.region, "dataflow_endpoint": job.endpoint}
+    given = " ".join(f"--{name}={value!r}" for name, value in flags.items())
+    return f"--runner=DataflowRunner {mask_credentials(given)}"
+
+
+def _end(
+    found: RunningJob, name: str, say: Callable[[str], None], *, runner: Runner, label: str
+) -> None:
+    console = found.job.console
+    if found.has_ended():
         return
-    if keep:
+    if found.labels.get(FOLDER_LABEL) != label:
+        raise JobStillRunsError(
+            f"{name} runs and is not cancelled: got {FOLDER_LABEL} "
+            f"{found.labels.get(FOLDER_LABEL)!r} among its labels; expected {label!r}, that of this "
+            f"folder. See {console}; if that job is not at work here, delete {JOB_FILE} in it."
+        )
+    if runner.keep_job:
         raise JobStillRunsError(
             f"{name} still runs: --keep-job leaves it at work on this output. Run this command "
-            f"again when it has ended, or without --keep-job; see {job.console}"
+            f"again when it has ended, or without --keep-job; see {console}"
         )
     say(f"Cancelling {name}, and waiting for its end ...")
-    job.cancel()
+    found.cancel()
     deadline = time.monotonic() + END_SECONDS
-    while not job.has_ended():
+    while not found.has_ended():
         if time.monotonic() > deadline:
             raise JobStillRunsError(
                 f"{name} was cancelled, and has not ended in {END_SECONDS:.0f} s. Run this command "
-                f"again later; see {job.console}"
+                f"again later; see {console}"
             )
         time.sleep(_LOOK_SECONDS)
