@@ -132,11 +132,16 @@ class ModelFiles:
 
 
 def resolve_model(
-    name: str | None, *, revision: str | None = None, allow_pickle_weights: bool = False
+    name: str | None,
+    *,
+    revision: str | None = None,
+    allow_pickle_weights: bool = False,
+    from_hub: bool = True,
 ) -> ModelFiles:
     """Find a model's files: the embedded default (None), a local folder, or a hub id.
 
-    A hub id is looked up in the local cache first, and never on the hub with `HF_HUB_OFFLINE=1`.
+    A hub id is looked up in the local cache first, and never on the hub with `HF_HUB_OFFLINE=1`,
+    or without `from_hub`.
     The revision is a branch, tag or commit on the hub. Reading pickled weights (`.bin`) can run
     code.
 
@@ -152,7 +157,7 @@ def resolve_model(
     if folder.is_dir():
         # Without a row of the registry: a folder's name says nothing about its weights.
         return _describe(folder.resolve().name, folder.resolve(), None, allow_pickle_weights)
-    folder = _hub_folder(name, revision, allow_pickle_weights)
+    folder = _hub_folder(name, revision, allow_pickle_weights, from_hub=from_hub)
     return _describe(name, folder, find_model_spec(name), allow_pickle_weights)
 
 
@@ -264,14 +269,21 @@ def _embedded_folder() -> Path:
     return folder
 
 
-def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> Path:
+def _hub_folder(
+    name: str, revision: str | None, allow_pickle_weights: bool, *, from_hub: bool
+) -> Path:
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HFValidationError
 
     patterns = _SAFE_PATTERNS + (_PICKLE_PATTERNS if allow_pickle_weights else [])
     last: Exception | None = None
     hub, cure = "", f"fetch it where there is a network: `hf download {name}`"
-    for local_only in (True, False):  # the hub client asks the hub even for files it has
+    if not from_hub:
+        hub = ", and the hub is not asked for a model that only a file of the run names"
+        cure = "allow it by giving its name as --model"
+    for local_only in (
+        (True, False) if from_hub else (True,)
+    ):  # the hub client asks the hub even for files it has
         try:
             folder = Path(
                 snapshot_download(

@@ -74,8 +74,7 @@ def with_folder(job: ComparedPlan, folder: OutputFolder) -> ComparedPlan:
 def start(job: ComparedPlan) -> ComparedPlan:
     """Take the job's folder and start its run; return the job that holds the folder."""
     held = with_folder(job, own(job.spec.folder.root))
-    start_run(held)
-    return held
+    return start_run(held)
 
 
 def add_score_pipeline(root: beam.Pipeline, job: ComparedPlan) -> None:

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump.census import Census
 from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.checked import with_digest, without_digest
+from bertscore_beam.files.checked import digest_of, with_digest, without_digest
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
@@ -44,6 +46,28 @@ def plan_to_bytes(plan: Plan) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return with_digest(bytes(sink.getvalue()))
+
+
+def read_plan(path: str, digest: str) -> Plan:
+    """Read the plan of a run: the one that its command has written, and no other.
+
+    It names the files that workers open, and others may write into the folder.
+
+    Args:
+        path: Its path.
+        digest: `digest_of` its bytes, as the command knows it.
+
+    Raises:
+        InputError: Another plan is there.
+    """
+    data = read_bytes(path)
+    if digest_of(data) != digest:
+        raise InputError(
+            f"{mask_credentials(path)!r} is not the plan of this run: got another digest than when "
+            "it was written; expected that plan. Nothing but this run may write into its folder: "
+            "see what has, and run the job again."
+        )
+    return plan_from_bytes(data, mask_credentials(path))
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:

@@ -121,6 +121,11 @@ def is_remote(path: str) -> bool:
     return not isinstance(resolve(path)[0], LocalFileSystem)
 
 
+def names_host(path: str) -> bool:
+    """Tell whether a path may lead to another machine: its name alone says so, nobody is asked."""
+    return "://" in path
+
+
 def is_web(path: str) -> bool:
     """Tell whether a path is the address of a file on a web server."""
     return path.lower().startswith(("http://", "https://"))

@@ -33,7 +33,7 @@ from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
@@ -307,7 +307,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
     delete_other_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
-    folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
+    plan = plan_to_bytes(planned.plan)
+    folder.write(PLAN_FILE, plan)
     counting, splits = planned.counting(folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
     wanted = {counting.count_name(split) for split in splits if split.file_version}
@@ -324,18 +325,23 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
     texts = missing_imports(planned.texts, to_read, imports)
     rows = {counting.count_name(split): split.about_rows for split in splits}
     stage = replace(
-        _stage(planned.runner, folder, counting), folder=COUNTS_FOLDER, amounts=rows, unit="rows"
+        _stage(planned.runner, folder, counting, digest_of(plan)),
+        folder=COUNTS_FOLDER,
+        amounts=rows,
+        unit="rows",
     )
     lacking = (import_stage(texts, planned.runner, folder),) if texts else ()
     return IdfJob(planned=planned, folder=folder), (*lacking, stage)
 
 
-def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
+def _stage(runner: Runner, folder: OutputFolder, counting: Counting, plan: str = "") -> Stage:
+    """Return the stage that counts; `plan` is the digest of the plan, "" in a sketch."""
+
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             # The plan that `begin_idf` writes.
-            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.num_chunks)
+            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), plan, runner.num_chunks)
             | "Spread" >> Spread()
             | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
             | "SaveIdf" >> beam.Map(save_idf, folder, _TABLE_FILE)

@@ -14,6 +14,8 @@ import pyarrow as pa
 from bertscore_beam.compare.settings import noise_of
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.texts import Rows, only_strings, texts_from_column
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import names_host
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import WHOLE, IdfTables, load_idf
 from bertscore_beam.idf.owners import NO_KEY, row_keys
@@ -32,6 +34,7 @@ from bertscore_beam.run.loading import read_baseline
 from bertscore_core.errors import ConfigError, IdfError, InputError
 from bertscore_core.explanations.explanation import Explanation, Measures, explain
 from bertscore_core.idf import IdfTable
+from bertscore_core.model.resolve import resolve_model
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature, moving_fields
@@ -167,7 +170,12 @@ def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str |
 def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> ScorerConfig:
     """Return how a row was scored, from its signature and from the options of its run.
 
-    `changes` has options for a run whose files are elsewhere now.
+    `changes` has options for a run whose files are elsewhere now, or on another machine: whoever
+    can write into a run's folder must not decide which hosts are asked.
+
+    Raises:
+        ConfigError: The baseline is on another machine, and only a file of the run names it.
+        UnknownModelError: The model is not on this machine, and only files of the run name it.
     """
     signature, options = row.signature, run.notes.options
     entry = _language_entry(options, row.language)
@@ -175,11 +183,15 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
         name: changes.get(name) or entry.get(name) or getattr(options, name)
         for name in ("model", "revision", "baseline")
     }
+    if changes.get("model") is None:
+        _check_model_is_here(chosen["model"] or signature.model, chosen["revision"], changes)
     rescale = signature.baseline != "none"
     length = signature.max_length
     language, weighted = row.language or options.language, signature.idf != "none"
     baseline = None
     if rescale and (path := chosen["baseline"]) is not None:
+        if changes.get("baseline") is None:
+            _check_is_here("baseline", path)
         with reaching("baseline", path):
             baseline = read_baseline(path, language, lambda: signature.model, idf=weighted)
     return ScorerConfig(
@@ -204,6 +216,20 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
     )
 
 
+def _check_model_is_here(model: str, revision: str | None, changes: Mapping[str, Any]) -> None:
+    pickles = bool(changes.get("allow_pickle_weights"))
+    resolve_model(model, revision=revision, allow_pickle_weights=pickles, from_hub=False)
+
+
+def _check_is_here(option: str, path: str) -> None:
+    if names_host(path):
+        raise ConfigError(
+            f"the {option} of the run may be on another machine: got {mask_credentials(path)!r}, "
+            "which only a file of the run names; expected a path on this one, or your own word. "
+            f"Allow it by giving it as --{option}."
+        )
+
+
 def _language_entry(options: StatedOptions, language: str | None) -> dict[str, Any]:
     languages = options.languages
     if language is None or not languages:
@@ -218,14 +244,15 @@ def read_idf(run: FinishedRun, path: str | None) -> IdfTables | None:
     `path` is where they are now; None to take the run's.
 
     Raises:
+        ConfigError: They are on another machine, and only a file of the run names them.
         IdfError: They cannot be read.
     """
     if run.notes.identity.get("idf", "none") == "none":
         return None
     if path is None and run.folder.exists(IDF_FILE):
         path = run.folder.path(IDF_FILE)
-    if path is None:
-        path = run.notes.options.idf
+    if path is None and (path := run.notes.options.idf) is not None:
+        _check_is_here("idf", path)
     if path is None or path in IDF_WORDS:
         raise IdfError(
             f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "

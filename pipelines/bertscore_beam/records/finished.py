@@ -42,7 +42,7 @@ class StatedOptions:
     model: str | None = None
     revision: str | None = None
     language: str | None = None
-    languages: str | dict[str, Any] | None = None
+    languages: dict[str, Any] | None = None
     idf: str | None = None
     baseline: str | None = None
     max_batch_tokens: int | None = None

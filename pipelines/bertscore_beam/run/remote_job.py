@@ -309,8 +309,8 @@ def _end(
     if found.labels.get(FOLDER_LABEL) != label:
         raise JobStillRunsError(
             f"{name} runs and is not cancelled: got {FOLDER_LABEL} "
-            f"{found.labels.get(FOLDER_LABEL)!r} among its labels; expected {label!r}, that of this "
-            f"folder. See {console}; if that job is not at work here, delete {JOB_FILE} in it."
+            f"{found.labels.get(FOLDER_LABEL)!r} among its labels; expected {label!r}, that of "
+            f"this folder. See {console}; if it is not at work here, delete {JOB_FILE} in it."
         )
     if runner.keep_job:
         raise JobStillRunsError(

@@ -21,9 +21,8 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump.plan_file import plan_from_bytes
+from bertscore_beam.dump.plan_file import read_plan
 from bertscore_beam.dump.splits import RowGroupSplits, split_chunks
-from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
@@ -258,10 +257,12 @@ class ReadPlan(beam.PTransform):
     a step that takes long: otherwise it is fused with the reading, and runs on one worker.
 
     Attributes:
+        digest: That of the plan's bytes: no other plan is read.
         chunks: How many chunks share the work; None if the number of workers is not known.
     """
 
     path: str
+    digest: str
     chunks: int | None
 
     def expand(self, root: beam.Pipeline) -> beam.PCollection[RowGroupSplits]:
@@ -270,9 +271,11 @@ class ReadPlan(beam.PTransform):
             root
             | "PlanPath" >> beam.Create([self.path])
             | "ReadSplits"
-            >> beam.FlatMap(_read_chunks, self.chunks).with_output_types(RowGroupSplits)
+            >> beam.FlatMap(_read_chunks, self.digest, self.chunks).with_output_types(
+                RowGroupSplits
+            )
         )
 
 
-def _read_chunks(path: str, chunks: int | None) -> Iterator[RowGroupSplits]:
-    return split_chunks(plan_from_bytes(read_bytes(path), path).splits, chunks)
+def _read_chunks(path: str, digest: str, chunks: int | None) -> Iterator[RowGroupSplits]:
+    return split_chunks(read_plan(path, digest).splits, chunks)

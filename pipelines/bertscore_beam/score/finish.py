@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertscore_beam.dump.plan import Plan
-from bertscore_beam.dump.plan_file import plan_from_bytes
+from bertscore_beam.dump.plan_file import read_plan
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
@@ -69,7 +69,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     declared a success.
     """
     folder = spec.folder
-    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    plan = read_plan(*spec.plan(PLAN_FILE))
     found = find_records(folder)
     planned = (split.part_name for split in plan.splits)
     sizes, _ = list_parts(folder, planned, found.records)

@@ -74,7 +74,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
     )
     return (
         root
-        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.num_chunks)
+        | "ReadPlan" >> ReadPlan(*spec.plan(PLAN_FILE), spec.num_chunks)
         | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> beam.Map(save_idf, spec.folder, IDF_FILE)

@@ -16,7 +16,7 @@ import apache_beam as beam
 from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
@@ -104,7 +104,7 @@ def begin_score(
     compared = resume_score(planned, folder)
     if warning := without_setting_warning(planned.plan, planned.settings):
         say(warning)
-    start_run(compared)
+    compared = start_run(compared)
     delete_other_imports(folder, planned.texts, compared.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
@@ -152,8 +152,11 @@ def _table_notes(compared: ComparedPlan) -> Iterator[str]:
         yield f"The Delta table {folder!r} is read at version {version}{then}."
 
 
-def start_run(compared: ComparedPlan) -> None:
+def start_run(compared: ComparedPlan) -> ComparedPlan:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
+
+    Returns:
+        The same run, which knows the plans that were written.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
@@ -169,8 +172,11 @@ def start_run(compared: ComparedPlan) -> None:
         unsure=[split.part_name for split in diff.unsure],
     )
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    folder.write(PLAN_FILE, plan_to_bytes(plan))
-    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))
+    digests = {}
+    for name, splits in {PLAN_FILE: plan.splits, PENDING_FILE: diff.work}.items():
+        data = plan_to_bytes(replace(plan, splits=splits))
+        folder.write(name, data)
+        digests[name] = digest_of(data)
     folder.write_json(
         RUN_FILE,
         {
@@ -187,6 +193,7 @@ def start_run(compared: ComparedPlan) -> None:
             "reused": None if compared.spec.reuse is None else compared.spec.reuse.describe(),
         },
     )
+    return replace(compared, spec=replace(compared.spec, plans=digests))
 
 
 def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
@@ -225,7 +232,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
         root
         # RowGroupSplits: what to read, a few hundred bytes for each split.
         # SplitsWithIdf: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.num_chunks)
+        | "ReadPending" >> ReadPlan(*spec.plan(PENDING_FILE), spec.num_chunks)
         | "WithIdf" >> WithIdf(table, spec.idf.path)
         # Totals: of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator, divisible=True)

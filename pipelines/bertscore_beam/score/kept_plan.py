@@ -11,7 +11,7 @@ from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import InputError
+from bertscore_core.errors import BertScoreError
 
 PLANS_FOLDER = "_manifest/plans"
 
@@ -29,19 +29,26 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
 
 
 def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
-    """Return the plan that is kept of these files under a name; None without one."""
+    """Return the plan that is kept of these files under a name; None without one.
+
+    Whoever writes into the folder can write a plan. So no path in it is followed but those below
+    the folder: files are named by their places among those of the command.
+    """
     if name is None or (data := folder.read_if_there(name)) is None:
         return None
     try:
         plan = plan_from_bytes(data, name)
         splits = (
             replace(
-                split, path=files[int(split.path)].path, data=split.data and folder.path(split.data)
+                split,
+                path=files[int(split.path)].path,
+                data=split.data and folder.path(split.data),
+                references="",
             )
             for split in plan.splits
         )
         return replace(plan, splits=tuple(splits))
-    except (InputError, ValueError, IndexError):  # damaged: it is planned again
+    except (BertScoreError, ValueError, IndexError):  # damaged: it is planned again
         return None
 
 

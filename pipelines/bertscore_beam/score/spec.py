@@ -59,6 +59,7 @@ class ScoreSpec:
         is_remote: Whether a job service runs it.
         keep_input: Whether imports stay when the run is a success.
         notes: `Plan.notes`.
+        plans: Digests of the plans that were written for the workers, by name.
     """
 
     run: str
@@ -82,6 +83,11 @@ class ScoreSpec:
     is_remote: bool = False
     keep_input: bool = False
     notes: tuple[str, ...] = ()
+    plans: Mapping[str, str] = field(default_factory=dict)
+
+    def plan(self, name: str) -> tuple[str, str]:
+        """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
+        return self.folder.path(name), self.plans.get(name, "")
 
     @property
     def has_groups(self) -> bool:
