@@ -27,6 +27,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.options.values import load_yaml
 from bertscore_beam.records.record import record_path
 from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
+from bertscore_beam.run.remote_job import FOLDER_LABEL, folder_label
 from bertscore_core.idf import IdfTable
 from tests.support.crawls import baseline, make_crawl, read_tables, run_baseline
 from tests.support.dataflow import google_cloud
@@ -393,6 +394,16 @@ def test_the_next_start_ends_the_job_of_a_killed_command_before_it_begins(
         assert process.wait(LONG) == cli.BROKEN, log.read_text()
     assert f"the Dataflow job {first.job.id} of an earlier command still runs" in log.read_text()
     assert first.state == "RUNNING"
+    assert first.job.labels[FOLDER_LABEL] == folder_label("gs://bucket/killed")
+    labels = dict(first.job.labels)
+    first.job.labels = {FOLDER_LABEL: folder_label("gs://bucket/other")}
+    with launched(words, log) as process:
+        assert process.wait(LONG) == cli.BROKEN, log.read_text()
+    assert f"the Dataflow job {first.job.id} of an earlier command runs and is not cancelled" in (
+        log.read_text()
+    )
+    assert first.state == "RUNNING"
+    first.job.labels = labels
     before = records(cloud, "killed")
     with launched(words, log) as process:
         assert process.wait(LONG) == cli.DONE, log.read_text()
