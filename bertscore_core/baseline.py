@@ -385,6 +385,7 @@ def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) ->
             f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table."
         ) from error
+    errors.check_no_pointer(str(path), text.encode())
     description_file = Path(description_path(path.as_posix()))
     description = description_file.read_bytes() if description_file.is_file() else None
     return parse_baseline(text, str(path), name=name, description=description)

@@ -99,6 +99,27 @@ def load_json(data: str | bytes) -> Any:
         raise ValueError("brackets within brackets beyond what can be read") from error
 
 
+# A file of a Git repository whose content is elsewhere: Git LFS keeps it.
+
+LFS_BYTES = 1024
+"""More bytes than a pointer of Git LFS has, by its specification."""
+_LFS_HEAD = b"version https://git-lfs.github.com/spec/"
+
+
+def check_no_pointer(path: str, head: bytes) -> None:
+    """Check by its first 40 bytes that a file of fewer than `LFS_BYTES` is no pointer of Git LFS.
+
+    Raises:
+        InputError: it is one.
+    """
+    if head.startswith(_LFS_HEAD):
+        raise InputError(
+            f"{path!r} holds a pointer of Git LFS in the place of its content: got "
+            f"{_LFS_HEAD.decode()!r} at its start; expected the file itself. Fetch it: run "
+            "`git lfs pull` in its repository."
+        )
+
+
 # Text with codes in place of what cannot be seen: for terminals, pages, charts and pictures.
 
 # Controls (C0 except tab and newline, DEL, C1), marks that change the direction of writing, other

@@ -8,7 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bertscore_core.errors import ConfigError, ModelLoadError, UnknownModelError, load_json
+from bertscore_core.errors import (
+    LFS_BYTES,
+    ConfigError,
+    InputError,
+    ModelLoadError,
+    UnknownModelError,
+    check_no_pointer,
+    load_json,
+)
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
     ModelSpec,
@@ -191,8 +199,13 @@ def _describe(
 
 
 def _check_regular(folder: Path) -> None:
-    """Refuse what nobody may ever write to: opening a FIFO waits for ever."""
+    """Refuse what nobody may ever write to (opening a FIFO waits for ever), and mere pointers."""
     for path in sorted(folder.iterdir()):
+        if path.is_file() and path.stat().st_size < LFS_BYTES:
+            try:
+                check_no_pointer(str(path), path.read_bytes())
+            except InputError as error:
+                raise ModelLoadError(str(error)) from error
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ModelLoadError(
                 f"{path} is not a file: got a FIFO, a socket or a device; expected the files of a "

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import FLAT, GCS, IO_THREADS, S3, protocols, resolve, with_scheme
+from bertscore_core.errors import LFS_BYTES, check_no_pointer
 
 # Do something with many items at a time, in order, without holding them all.
 
@@ -194,9 +196,23 @@ def open_source(
             generation, which each read names: it fails if the file has another by then.
 
     Raises:
+        InputError: If it is a pointer of Git LFS: there is no content to read.
         OSError: If it is not there or may not be read.
         NoFileError: If it is a FIFO, a device or a socket.
     """
+    source = _open(path, size, version)
+    try:
+        if 0 < source_size(source) < LFS_BYTES:
+            fetch(source, 0, LFS_BYTES)  # all of it, so that nothing is asked for twice
+            check_no_pointer(mask_credentials(path), bytes(source.read(LFS_BYTES)))
+            source.seek(0)
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def _open(path: str, size: int | None, version: str) -> pa.NativeFile | RemoteFile:
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
@@ -255,6 +271,7 @@ def read_bytes(path: str) -> bytes:
     """Return the content of a file.
 
     Raises:
+        InputError: If it is a pointer of Git LFS.
         FileNotFoundError: If it is not there.
         NoFileError: If it is a FIFO, a device or a socket, which may have no end.
     """
@@ -263,7 +280,10 @@ def read_bytes(path: str) -> bytes:
         check_is_regular(inner)
     # s3fs would ask for the size first, to read a large file in several requests at once.
     one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
-    return bytes(fs.cat_file(inner, **one_request))
+    data = bytes(fs.cat_file(inner, **one_request))
+    if len(data) < LFS_BYTES:
+        check_no_pointer(mask_credentials(path), data)
+    return data
 
 
 def read_each(paths: Iterable[str], threads: int = IO_THREADS) -> Iterator[bytes | None]:

@@ -23,7 +23,7 @@ from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_web, resolve
 from bertscore_beam.files.read import open_source, source_size
-from bertscore_core.errors import InputError
+from bertscore_core.errors import LFS_BYTES, InputError, check_no_pointer
 
 BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes read at a time. An object store answers in about the time that it takes to send these."""
@@ -181,7 +181,10 @@ class TextStream(io.RawIOBase):
         """
         text = self._text
         stored = io.BufferedReader(self, max(BLOCK_BYTES, HEAD_BYTES))
-        check_head(text.path, stored.peek(HEAD_BYTES)[:HEAD_BYTES], text.kind, text.codec)
+        head = stored.peek(HEAD_BYTES)[:HEAD_BYTES]
+        if self.size is None or self.size < LFS_BYTES:  # a web server may not tell it
+            check_no_pointer(mask_credentials(text.path), head)
+        check_head(text.path, head, text.kind, text.codec)
         stream: Any = stored
         if text.codec is Codec.GZIP:
             stream = gzip.GzipFile(fileobj=stored)
