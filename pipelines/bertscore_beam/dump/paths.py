@@ -179,8 +179,11 @@ def list_at(schema: pa.Schema, name: str) -> str:
 def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
     """Yield all columns and what is within them by path, with the types that `column_of` gives.
 
-    Of the elements of a list these are the first, and the fields of each. What became JSON, since
-    its values are of several types, is left out.
+    For hints, so each is read as people mean it. Of the elements of a list these are the fields of
+    each, or, where an element has a role, as in a chat, those of the last. Which of several texts
+    or lists is meant nobody knows, nor which row of a frame of pandas, whose columns are objects
+    with the fields 0, 1 and so on: nothing within these is a path, nor within parts of one text, or
+    within what became JSON, since its values are of several types.
     """
     for field in fields:
         if JSON_KEY not in (field.metadata or {}):
@@ -190,25 +193,29 @@ def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
 
 def _paths_below(kind: pa.DataType, above: str) -> Iterator[tuple[str, pa.DataType]]:
     if pa.types.is_struct(kind):
-        for path, inner in paths_of(kind):
-            yield f"{above}.{path}", inner
-    elif isinstance(kind, _LISTS):
-        inner = kind.value_type
-        yield f"{above}[0]", _type(inner, ())
-        yield from _paths_below(inner, f"{above}[0]")
-        for path, each in paths_of(inner) if pa.types.is_struct(inner) else ():
-            yield f"{above}.{path}", pa.large_list(each)
+        if not all(field.name.isdecimal() for field in kind):
+            for path, inner in paths_of(kind):
+                yield f"{above}.{path}", inner
+    elif isinstance(kind, _LISTS) and pa.types.is_struct(kind.value_type):
+        names = {field.name for field in kind.value_type}
+        if is_parts(kind) or "thought" in names or names == {"text"}:
+            return  # together they are one text
+        has_role = "role" in names
+        for path, inner in paths_of(kind.value_type):
+            place = f"{above}[-1].{path}" if has_role else f"{above}.{path}"
+            yield place, inner if has_role else pa.large_list(inner)
 
 
 def paths_within(schema: pa.Schema, name: str) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the paths of `paths_of` that lead further than a path that is there."""
-    steps = (
-        "[0]" if isinstance(step, int) else step and f".{step}" for step in _steps_of(schema, name)
-    )
-    above = "".join(filter(None, steps)).removeprefix(".")
-    for path, kind in paths_of(schema):
-        if path.startswith((f"{above}.", f"{above}[")):
-            yield name + path.removeprefix(above), kind
+    if not (found := _steps_of(schema, name)):
+        return
+    root, *steps = found
+    kind = schema.field(root).type
+    for step in steps:
+        kind = kind.field(step).type if isinstance(step, str) else kind.value_type
+    for path, inner in _paths_below(kind, name):
+        yield path, pa.large_list(inner) if None in steps else inner
 
 
 def _type(kind: pa.DataType, steps: Sequence[Step]) -> pa.DataType:

@@ -170,6 +170,10 @@ SCHEMA = pa.schema(
         ("messages", pa.list_(pa.struct([("content", pa.list_(PART))]))),
         ("resps", pa.list_(pa.list_(pa.string()))),
         ("twice", pa.struct([("text", pa.string()), ("text", pa.string())])),
+        ("chat", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
+        ("frame", pa.struct([("0", pa.string()), ("1", pa.int64())])),
+        ("thoughts", pa.list_(pa.struct([("thought", pa.bool_()), ("text", pa.string())]))),
+        ("pieces", pa.list_(pa.struct([("text", pa.string())]))),
         pa.field("late", pa.string(), metadata={"bertscore.json": "1"}),
     ]
 )
@@ -178,14 +182,21 @@ SCHEMA = pa.schema(
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("response.body.choices", "response.body.choices[0].message.content"),
+        ("response.body.choices", "response.body.choices.message.content"),
         ("response.body.choices.message", "response.body.choices.message.content"),
-        ("response.body.choices[0].mesage.content", "response.body.choices[0].message.content"),
-        ("response.body", "response.body.choices[0].message.content"),
-        ("messages", "messages[0].content"),
+        ("response.body.choices[0].mesage.content", "response.body.choices.message.content"),
+        ("response.body.choices[0]", "response.body.choices[0].message.content"),
+        ("response.body", "response.body.choices.message.content"),
+        ("messages", "messages.content"),
+        ("chat", "chat[-1].content"),
         ("messages[-1]", "messages[-1].content"),
         ("messages.-2", "messages.-2.content"),
-        ("resps", "resps[0]"),
+        ("resps", None),
+        ("frame", None),
+        ("frame.1", None),
+        ("frame.2", None),
+        ("thoughts", None),
+        ("pieces", None),
         ("message.content", "messages.content"),
         ("twice", None),
         ("twice.txt", None),
@@ -204,8 +215,8 @@ def test_a_hint_never_leads_to_the_next_refusal(name, meant):
 
 
 def test_hints_fit_what_the_column_is_for():
-    with pytest.raises(InputError, match=r"Did you mean 'resps\[0\]\[0\]'\?"):
-        check_candidates(SCHEMA, ("resps", "custom_id"))
+    with pytest.raises(InputError, match=r"Did you mean 'chat\[-1\]\.content'\?"):
+        check_candidates(SCHEMA, ("chat", "custom_id"))
     with pytest.raises(InputError, match=r"no idf-key column 'custom_ids'.*mean 'custom_id'\?"):
         check_choosing_columns(SCHEMA, {"custom_ids": "--idf-key"})
     with pytest.raises(InputError) as refused:
