@@ -176,6 +176,17 @@ def list_at(schema: pa.Schema, name: str) -> str:
     )
 
 
+def names_to(schema: pa.Schema, name: str) -> tuple[str, ...]:
+    """Return the names from a row to the first list on a path, or to its end if there is none.
+
+    () if there is no such column, or if the path takes one element of a list.
+    """
+    steps = _steps_of(schema, name)
+    if any(isinstance(step, int) for step in steps):
+        return ()
+    return tuple(map(str, takewhile(lambda step: step is not None, steps)))
+
+
 def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
     """Yield all columns and what is within them by path, with the types that `column_of` gives.
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bertscore_beam.dump import inputs
-from bertscore_beam.dump.formats import HEAD_BYTES, Codec, Format, check_head, format_of
+from bertscore_beam.dump.formats import AUTO, HEAD_BYTES, Codec, Format, check_head, format_of
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
 from bertscore_beam.files.checked import digest_of
@@ -59,6 +59,7 @@ class TextFile:
             whose values can make a row of JSON bad.
         lists: Those of these whose values may be texts in some rows and lists in others.
         target: Where the Parquet file goes, below the folder of the run; "" for `_input`.
+        is_named: Whether the command names the format: then one object of JSON is one row.
         parser: Version of what reads it, as the command has it.
     """
 
@@ -70,6 +71,7 @@ class TextFile:
     columns: tuple[str, ...]
     lists: tuple[str, ...] = ()
     target: str = ""
+    is_named: bool = False
     parser: str = PARSER
 
     @classmethod
@@ -88,6 +90,7 @@ class TextFile:
             codec=codec,
             columns=tuple(columns),
             lists=tuple(lists),
+            is_named=file.input_format != AUTO,
         )
 
     @property
@@ -95,7 +98,8 @@ class TextFile:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
         how = (self.parser, self.kind, self.codec, self.columns, self.lists, self.target)
-        return digest_of(json.dumps([file, how]))
+        named = ("named",) if self.is_named and self.kind is Format.JSONL else ()
+        return digest_of(json.dumps([file, (*how, *named)]))
 
     @property
     def about_bytes(self) -> int:

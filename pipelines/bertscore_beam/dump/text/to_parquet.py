@@ -29,6 +29,7 @@ from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
+from bertscore_beam.dump.text.one_object import check_is_row, lines_cure
 from bertscore_beam.dump.text.schema import infer_schema
 from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
@@ -87,8 +88,8 @@ def _write_rows(
     drifts: Drifts = {}
     with open_text(text) as stream:
         blocks, sample = stream.blocks(), deque[bytes]()
-        first = _first_records(text, _noted(blocks, sample))
-        schema = _columns(text, first) if schema is None else schema
+        first, is_alone = _first_records(text, _noted(blocks, sample))
+        schema = _columns(text, first, is_alone=is_alone) if schema is None else schema
         records = read_records(chain(_drained(sample), blocks), text.kind)
         tables: Iterator[pa.Table] = (to_table(piece, schema, text, drifts) for piece in records)
         if text.kind.has_header:
@@ -108,8 +109,8 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     The estimate is 0 where the size of the file is not known.
     """
     with open_text(text) as stream:
-        first = _first_records(text, stream.blocks())
-        schema = _columns(text, first)
+        first, is_alone = _first_records(text, stream.blocks())
+        schema = _columns(text, first, is_alone=is_alone)
         text_bytes = (stream.size or 0) * (PACKED if text.codec else 1)
     mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
     rows = math.ceil(text_bytes / mean_bytes)
@@ -127,16 +128,22 @@ def _drained(sample: deque[bytes]) -> Iterator[bytes]:
         yield sample.popleft()
 
 
-def _first_records(text: TextFile, blocks: Iterator[bytes]) -> parsers.ParsedRecords | None:
-    pieces = read_records(blocks, text.kind, SAMPLE_BYTES)
-    return next((piece for piece in pieces if piece.rows), None)
+def _first_records(
+    text: TextFile, blocks: Iterator[bytes]
+) -> tuple[parsers.ParsedRecords | None, bool]:
+    """Return the first records of a file, and whether they are one, and the only one."""
+    pieces = (piece for piece in read_records(blocks, text.kind, SAMPLE_BYTES) if piece.rows)
+    first = next(pieces, None)
+    return first, first is not None and len(first.rows) == 1 and next(pieces, None) is None
 
 
-def _columns(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Schema:
+def _columns(text: TextFile, first: parsers.ParsedRecords | None, *, is_alone: bool) -> pa.Schema:
     if text.kind.has_header:
         schema = _header_schema(text, first)
     elif first is not None:
         schema = _json_schema(text, first)
+        if is_alone:
+            check_is_row(first.rows[0], schema, text)
     else:
         schema = infer_schema([example_of(text.columns)])
     taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
@@ -179,7 +186,7 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
         return schema
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
-        b"{": ("an object over several lines", "Convert it: jq -c . FILE > dump.jsonl"),
+        b"{": ("an object over several lines", lines_cure(first.data, text)),
     }.get(start[:1], ("other text", "Name other formats with --input-format."))
     raise InputError(
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
