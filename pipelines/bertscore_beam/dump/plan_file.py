@@ -13,7 +13,6 @@ from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import digest_of, with_digest, without_digest
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
@@ -48,26 +47,27 @@ def plan_to_bytes(plan: Plan) -> bytes:
     return with_digest(bytes(sink.getvalue()))
 
 
-def read_plan(path: str, digest: str) -> Plan:
+def read_plan(data: bytes, digest: str, source: str) -> Plan:
     """Read the plan of a run: the one that its command has written, and no other.
 
     It names the files that workers open, and others may write into the folder.
 
     Args:
-        path: Its path.
-        digest: `digest_of` its bytes, as the command knows it.
+        data: Its bytes.
+        digest: `digest_of` them, as the command knows it.
+        source: Where they are from, for the error message.
 
     Raises:
         InputError: Another plan is there.
     """
-    data = read_bytes(path)
+    source = mask_credentials(source)
     if digest_of(data) != digest:
         raise InputError(
-            f"{mask_credentials(path)!r} is not the plan of this run: got another digest than when "
-            "it was written; expected that plan. Nothing but this run may write into its folder: "
-            "see what has, and run the job again."
+            f"{source!r} is not the plan of this run: got another digest than when it was written; "
+            "expected that plan. Nothing but this run may write into its folder: see what has, and "
+            "run the job again."
         )
-    return plan_from_bytes(data, mask_credentials(path))
+    return plan_from_bytes(data, source)
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:

@@ -23,6 +23,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from bertscore_beam.dump.plan_file import read_plan
 from bertscore_beam.dump.splits import RowGroupSplits, split_chunks
+from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
@@ -278,4 +279,4 @@ class ReadPlan(beam.PTransform):
 
 
 def _read_chunks(path: str, digest: str, chunks: int | None) -> Iterator[RowGroupSplits]:
-    return split_chunks(read_plan(path, digest).splits, chunks)
+    return split_chunks(read_plan(read_bytes(path), digest, path).splits, chunks)

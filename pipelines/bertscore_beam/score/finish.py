@@ -69,7 +69,8 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     declared a success.
     """
     folder = spec.folder
-    plan = read_plan(*spec.plan(PLAN_FILE))
+    path, digest = spec.plan(PLAN_FILE)
+    plan = read_plan(folder.read(PLAN_FILE), digest, path)
     found = find_records(folder)
     planned = (split.part_name for split in plan.splits)
     sizes, _ = list_parts(folder, planned, found.records)

@@ -121,7 +121,11 @@ TEXT, LIST = pa.string(), pa.list_(pa.string())
     [
         ({"a": LIST, "b": TEXT}, ("a", "b"), "'a' holds no texts.* expected a string type"),
         ({"a": pa.list_(pa.int64())}, ("a",), "expected a string type or a list of it"),
-        ({"a": pa.struct([("b", LIST)])}, ("a.b", "a"), "'a.b' holds no texts.*mean 'a.b\\[0\\]'"),
+        (
+            {"a": pa.struct([("b", LIST)])},
+            ("a.b", "a"),
+            "'a.b' holds no texts.*expected a string type. Convert the col",
+        ),
         ({"a": TEXT}, ("a", "c"), "no candidate column 'c'"),
         ({"a": LIST, CANDIDATE_FROM: TEXT}, ("a",), "bertscore_candidate_from; expected n"),
         ({"a": TEXT, "b": TEXT, CANDIDATE: TEXT}, ("a", "b"), "got bertscore_candidate; exp"),

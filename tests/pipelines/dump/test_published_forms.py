@@ -181,7 +181,7 @@ def test_samples_of_lm_eval_are_read_by_response_or_by_all(tmp_path):
         every = [("s1", "0", ["gold"], None), ("s2", "1", ["gold"], None)]
         assert read_texts(path, "resps[0]", "target") == every
         assert read_texts(path, "filtered_resps", "target") == every[:1]
-        with pytest.raises(InputError, match=r"'resps' holds no texts.*Did you mean 'resps\[0\]'"):
+        with pytest.raises(InputError, match=r"'resps' holds no texts.*Convert the column"):
             read_texts(path, "resps", "target")
 
 

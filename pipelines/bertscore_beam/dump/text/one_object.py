@@ -44,8 +44,8 @@ def check_is_row(row: Mapping[str, Any], schema: pa.Schema, text: TextFile) -> N
         raise InputError(
             f"{mask_credentials(text.path)!r} is one object of JSON with many rows in it: got "
             f"{got}; expected an object a line. As one row each candidate would be compared with "
-            f"all references. Write a line a row: {command} Or, if it is one row, give "
-            "--input-format jsonl."
+            "all references: if that is meant, give --input-format jsonl. Else write a line a "
+            f"row: {command}"
         )
 
 

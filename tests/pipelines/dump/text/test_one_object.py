@@ -62,7 +62,7 @@ def rows_of(table: dict, same: dict) -> list[dict]:
 
 def jq_line(message: str) -> list[str]:
     """Return the words of the line that a message gives."""
-    return shlex.split(message[message.index("jq -c ") :].partition(" Or, if ")[0])
+    return shlex.split(message[message.index("jq -c ") :].strip())
 
 
 def run_jq(words: list[str], document: object) -> list[dict]:
