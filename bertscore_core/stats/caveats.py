@@ -96,8 +96,8 @@ _SENTENCES = {
     ),
     CaveatKind.REPEATED: _Sentences(
         "{number:,.0f} repeats",
-        "Rows whose scores moved by exactly as much as those of another row: {number:,.0f}",
-        "rows whose scores moved by exactly as much as those of others",
+        "Rows with the texts of another row: {number:,.0f}",
+        "rows with the texts of others",
         "they count once, as repeats; to count each, give --cluster a column such as the id",
     ),
     CaveatKind.CLIPPED: _Sentences(
@@ -187,9 +187,8 @@ def caveats_of_difference(
     else:
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
         few = _few_units(kinds, clusters, FEW_CLUSTERS, result.carriers)
-    repeats = result.pairs - result.units if result.clusters is None else 0
-    is_worth = repeats >= _REPEATED * result.pairs > 0
-    repeated = (Caveat(kind=CaveatKind.REPEATED, number=repeats),) if is_worth else ()
+    is_worth = result.repeats >= _REPEATED * result.pairs > 0
+    repeated = (Caveat(kind=CaveatKind.REPEATED, number=result.repeats),) if is_worth else ()
     return _in_order((*few, *repeated, *caveats_of_values(unknown, clipped, ways)))
 
 

@@ -29,8 +29,11 @@ of this and of Student's t counts: the latter is 0 for two equal differences.
 double can be, and results are multiplied by it at the end. Both are exact: numbers that are 2^k
 times as large give the same p values, and all else 2^k times as large, to the last bit.
 
-**Repeated rows**, such as the greedy answers to a prompt that is there ten times, move together and
-count as one unit. Rows are repeats of each other if their keys are equal (`PairedSums.of`).
+A row or cluster has moved if a score of it has, by more than the noise of float32: the last bits of
+a processor decide nothing.
+
+**Units** are rows that count by themselves (`PairedSums`) and clusters of rows (`ClusterSums`), in
+any mixture: a comparison whose few repeated rows are clusters needs no more memory than they take.
 
 References:
     J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods
@@ -53,9 +56,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
+from bertscore_core.specification import NOISE
 from bertscore_core.stats.intervals import check_confidence, effective_rows, student_quantile
 from bertscore_core.stats.score_statistics import Doubles, effective_number
 from bertscore_core.sums import LEAST_EXPONENT, Sums, below_one, summed_by_key
+from bertscore_core.tokens import BoolArray
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -80,7 +85,8 @@ RESAMPLES = 9_999
 
 # Numbers held at a time: a few tens of megabytes.
 _AT_ONCE = 2_000_000
-# Sums that differ by less, relative to the sum of all sizes, are the same sum in another order.
+# Sums that differ by less, relative to the sum of all sizes, are the same sum in another order. Those
+# under other signs are the same within `NOISE`, by which falls and rises of one size may differ.
 _SAME = 1e-12
 
 
@@ -105,7 +111,7 @@ def _flip_signs(units: Units, resamples: int, random: np.random.Generator) -> fl
     """Return the two-sided p value of the sum of differences under random signs."""
     kept = units.kept
     observed = abs(float(kept.sum()) + units.rest * units.rest_mean)
-    least = observed - _SAME * float(np.abs(kept).sum())
+    least = observed - NOISE * float(np.abs(kept).sum())
     if not units.rest_squares and len(kept) < resamples.bit_length():
         sums = _all_signs(len(kept)) @ kept
         return float(np.count_nonzero(np.abs(sums) >= least)) / len(sums)
@@ -193,38 +199,36 @@ class PairedSums(Sums):
         count: Number of pairs.
         total: Sum of their differences.
         squares: Sum of the squares.
+        moved: How many of the pairs have moved.
         largest: The differences that are largest in size and not 0, at most `KEPT`, ascending.
-        keys: The key of each of these; None if no row repeats another.
         exponent: All these differences are divided by 2**exponent: the largest is below 1 then.
     """
 
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
+    moved: int = 0
     largest: Doubles
-    keys: npt.NDArray[np.uint64] | None = None
     exponent: int = LEAST_EXPONENT
 
     @classmethod
     def of(
         cls,
         differences: npt.NDArray[np.floating[Any]],
-        keys: npt.NDArray[np.uint64] | None = None,
+        moved: BoolArray | None = None,
         exponent: int = 0,
     ) -> "PairedSums":
         """Return the sums over finite differences, which are divided by 2**exponent. Shape (N,).
 
-        Rows with equal `keys` repeat each other; None if no row does. Shape (N,).
+        `moved` says which have moved by more than noise; None for those that are not 0. Shape (N,).
         """
         d, own_exponent = below_one(differences)
-        moved = d != 0
-        largest, own = _largest(d[moved], None if keys is None else keys[moved])
         return cls(
             count=len(d),
             total=float(d.sum()),
             squares=float(d @ d),
-            largest=largest,
-            keys=own,
+            moved=int(np.count_nonzero(d if moved is None else moved)),
+            largest=_largest(d),
             exponent=own_exponent + exponent,
         )
 
@@ -245,17 +249,12 @@ class PairedSums(Sums):
         parts = list(parts)
         exponent = max(part.exponent for part in parts)
         parts = [part.at(exponent) for part in parts]
-        keys = [part.keys for part in parts if part.keys is not None]
-        largest, own = _largest(
-            np.concatenate([part.largest for part in parts]),
-            np.concatenate(keys) if len(keys) == len(parts) else None,
-        )
         return cls(
             count=sum(part.count for part in parts),
             total=sum(part.total for part in parts),
             squares=sum(part.squares for part in parts),
-            largest=largest,
-            keys=own,
+            moved=sum(part.moved for part in parts),
+            largest=_largest(np.concatenate([part.largest for part in parts])),
             exponent=exponent,
         )
 
@@ -267,41 +266,35 @@ class PairedSums(Sums):
         # What is left of equal sums is noise of rounding: then the rest is zeros.
         if not rest or left_squares <= _SAME * self.squares:
             left = left_squares = 0.0
-        kept, sizes = self.largest, None
-        if self.keys is not None:
-            _, totals, counts = summed_by_key(self.keys, kept, np.ones(len(kept)))
-            if len(totals) < len(kept):
-                kept, sizes = totals, counts
         return Units(
-            kept=kept,
-            sizes=sizes,
+            kept=self.largest,
             rest=rest,
             rest_mean=left / rest if rest else 0.0,
             rest_squares=left_squares,
         )
 
 
-def _largest(
-    d: Doubles, keys: npt.NDArray[np.uint64] | None
-) -> tuple[Doubles, npt.NDArray[np.uint64] | None]:
-    chosen = np.argpartition(np.abs(d), -KEPT)[-KEPT:] if len(d) > KEPT else np.arange(len(d))
-    chosen = chosen[np.argsort(d[chosen], kind="stable")]
-    return d[chosen], None if keys is None else keys[chosen]
+def _largest(d: Doubles) -> Doubles:
+    d = d[d != 0]
+    chosen = d[np.argpartition(np.abs(d), -KEPT)[-KEPT:]] if len(d) > KEPT else d
+    return np.sort(chosen, kind="stable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterSums(Sums):
-    """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
+    """Sums over the differences of each of G clusters, 32 bytes for each. Merged with `+`.
 
     Attributes:
         clusters: What identifies each cluster, ascending. Shape (G,), uint64.
         totals: Sum of the differences of its pairs, divided by 2**exponent. Shape (G,).
         counts: Number of its pairs. Shape (G,), int64.
+        moved: How many of these have moved. Shape (G,), int64.
     """
 
     clusters: npt.NDArray[np.uint64]
     totals: Doubles
     counts: npt.NDArray[np.int64]
+    moved: npt.NDArray[np.int64]
     exponent: int = LEAST_EXPONENT
 
     @classmethod
@@ -309,15 +302,16 @@ class ClusterSums(Sums):
         cls,
         differences: npt.NDArray[np.floating[Any]],
         clusters: npt.NDArray[np.uint64],
+        moved: BoolArray | None = None,
         exponent: int = 0,
     ) -> Self:
         """Return the sums over finite differences, which are divided by 2**exponent, by cluster.
 
-        Shape (N,) both.
+        `moved` is that of `PairedSums.of`. Shape (N,) all.
         """
         d, own = below_one(differences)
-        ones = np.ones(len(clusters), dtype=np.int64)
-        return cls._summed(own + exponent, clusters, d, ones)
+        moves = (d != 0 if moved is None else moved).astype(np.int64)
+        return cls._summed(own + exponent, clusters, d, np.ones(len(d), dtype=np.int64), moves)
 
     def at(self, exponent: int) -> Self:
         """Return the same sums of differences that are divided by 2**exponent."""
@@ -329,20 +323,18 @@ class ClusterSums(Sums):
         """Return the sums over several sets of pairs together; at least one."""
         parts = list(parts)
         exponent = max(part.exponent for part in parts)
-        rows = ((part.clusters, part.at(exponent).totals, part.counts) for part in parts)
+        rows = (
+            (part.clusters, part.at(exponent).totals, part.counts, part.moved) for part in parts
+        )
         return cls._summed(exponent, *map(np.concatenate, zip(*rows, strict=True)))
 
     @classmethod
     def _summed(cls, exponent: int, *columns: npt.NDArray[Any]) -> Self:
-        clusters, totals, counts = summed_by_key(*columns)
-        return cls(clusters=clusters, totals=totals, counts=counts, exponent=exponent)
+        clusters, totals, counts, moved = summed_by_key(*columns)
+        return cls(clusters=clusters, totals=totals, counts=counts, moved=moved, exponent=exponent)
 
     def __len__(self) -> int:
         return len(self.clusters)
-
-    def units(self) -> Units:
-        """Return the clusters as what is resampled, divided by 2**exponent."""
-        return Units(kept=self.totals, sizes=self.counts.astype(np.float64))
 
 
 POWER = 0.8
@@ -361,10 +353,10 @@ class PairedResult:
     pair or cluster, nor with one cluster that outweighs all others (`LEAST_UNITS`).
 
     Attributes:
-        clusters: Number of clusters; None if rows count one by one.
+        clusters: Number of clusters; None if there are none.
         effective_clusters: Number of equal clusters that would weigh as much.
-        units: Number of clusters, or of rows of which repeats count once.
-        moved_units: Number of those whose differences do not add up to 0.
+        units: Number of rows that count by themselves, and of clusters.
+        moved_units: Number of those of which a score has moved.
         confidence: Of the interval and the bound, such as .95.
         difference: Mean of the differences; `error` is its standard error.
         degrees: Degrees of freedom of Student's t, by which `interval` and the upper bound are
@@ -398,6 +390,11 @@ class PairedResult:
     bootstrap_p: float | None = None
     bootstrap_interval: tuple[float, float] | None = None
     carriers: float | None = None
+
+    @property
+    def repeats(self) -> int:
+        """How many rows count no more than another one does, where clusters are not named."""
+        return self.pairs - self.units if self.clusters is None else 0
 
     def drop_p_value(self, drop: float) -> float | None:
         """Return the p value of the claim that the true difference is below -drop, from 0 on.
@@ -434,7 +431,7 @@ class PairedResult:
 
 
 def paired_result(
-    sums: PairedSums,
+    rows: PairedSums,
     clusters: ClusterSums | None = None,
     *,
     confidence: float = 0.95,
@@ -443,19 +440,22 @@ def paired_result(
 ) -> PairedResult:
     """Return the paired difference with its error and tests, from sums over pairs.
 
-    `clusters` are sums over the same pairs by cluster; None if rows are independent. The other
-    arguments are as for `compare_paired`.
+    `rows` are those that count by themselves, and `clusters` all others. The other arguments are as
+    for `compare_paired`.
     """
-    exponent = max(sums.exponent, LEAST_EXPONENT if clusters is None else clusters.exponent)
-    sums, clusters = sums.at(exponent), None if clusters is None else clusters.at(exponent)
-    n = sums.count
-    units = sums.units() if clusters is None else clusters.units()
+    exponent = max(rows.exponent, LEAST_EXPONENT if clusters is None else clusters.exponent)
+    rows, clusters = rows.at(exponent), None if clusters is None else clusters.at(exponent)
+    n, total, moved, units = rows.count, rows.total, rows.moved, rows.units()
+    if clusters is not None and len(clusters):
+        n, total = n + int(clusters.counts.sum()), total + float(clusters.totals.sum())
+        moved += int(np.count_nonzero(clusters.moved))
+        sizes = np.append(np.ones(len(units.kept)), clusters.counts.astype(np.float64))
+        units = replace(units, kept=np.append(units.kept, clusters.totals), sizes=sizes)
     effective = _effective(units)
-    mean = sums.total / n if n else None
-    moved = int(np.count_nonzero(units.kept)) + (units.rest if units.rest_squares else 0)
+    mean = total / n if n else None
     known = PairedResult(
         pairs=n,
-        clusters=None if clusters is None else len(clusters),
+        clusters=None if clusters is None else len(units),
         effective_clusters=None if clusters is None else effective,
         units=len(units),
         moved_units=moved,
@@ -468,7 +468,7 @@ def paired_result(
     error = math.sqrt(variance)
     degrees = effective - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
-    tests = _resample(sums, clusters, confidence, resamples, seed) if resamples else {}
+    tests = _resample(units, n, mean, confidence, resamples, seed) if resamples else {}
     return replace(
         known,
         error=error,
@@ -477,7 +477,7 @@ def paired_result(
         upper=mean + _reach(confidence, error, degrees),
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
-        signs_p=_signs_p(units) if moved <= EXACT_UNITS else None,
+        signs_p=_signs_p(units, moved) if moved <= EXACT_UNITS else None,
         carriers=number_of_carriers,
         **tests,
     ).at(exponent)
@@ -645,7 +645,7 @@ def compare_paired(
             "finite; expected one finite number for each pair. Leave out pairs without two scores."
         )
     return paired_result(
-        PairedSums.of(d),
+        PairedSums.of(d if clusters is None else d[:0]),
         None if clusters is None else ClusterSums.of(d, _numbered(clusters, len(d))),
         confidence=confidence,
         resamples=resamples,
@@ -672,9 +672,10 @@ def least_p(units: int) -> float:
     return 0.5**units
 
 
-def _signs_p(units: Units) -> float:
-    kept = units.kept[units.kept != 0]
-    highest = float(kept.sum()) + _SAME * float(np.abs(kept).sum())
+def _signs_p(units: Units, moved: int) -> float:
+    """Return the p value by all signs of the units that have moved: the largest of them."""
+    kept = units.kept[np.argsort(-np.abs(units.kept), kind="stable")[:moved]]
+    highest = float(kept.sum()) + NOISE * float(np.abs(kept).sum())
     return float(np.mean(_all_signs(len(kept)) @ kept <= highest))
 
 
@@ -733,31 +734,44 @@ def _tail(distance: float, error: float, degrees: float) -> float:
 
 
 def _resample(
-    sums: PairedSums, clusters: ClusterSums | None, confidence: float, resamples: int, seed: int
+    units: Units, n: int, mean: float, confidence: float, resamples: int, seed: int
 ) -> dict[str, Any]:
     random = np.random.default_rng(seed)
-    if clusters is None:
-        flipped = sums.units()
-        means = bootstrap(flipped, resamples, random)
-        means = means / sums.count if flipped.sizes is None else means
+    if units.sizes is None:
+        means = bootstrap(units, resamples, random) / n
+    elif len(units.kept) <= KEPT:
+        means = bootstrap(units, resamples, random)
     else:
-        totals, counts = clusters.totals, clusters.counts.astype(np.float64)
-        flipped = PairedSums.of(totals).units()
-        if len(clusters) <= KEPT:
-            means = bootstrap(clusters.units(), resamples, random)
-        else:
-            # Of this many clusters the mean is linear in their totals but for terms of 1 / G.
-            mean = sums.total / sums.count
-            residuals = PairedSums.of(totals - mean * counts).at(0).units()
-            means = mean + bootstrap(residuals, resamples, random) / sums.count
-    randomization_p = _flip_signs(flipped, resamples, random)
-    observed = sums.total / sums.count
+        # Of this many units the mean is linear in their totals but for terms of 1 / G.
+        rest, middle = units.rest, units.rest_mean
+        residuals = Units(
+            kept=units.kept - mean * units.sizes,
+            sizes=units.sizes,
+            rest=rest,
+            rest_mean=middle - mean,
+            rest_squares=max(0.0, units.rest_squares - mean * rest * (2 * middle - mean)),
+        )
+        means = mean + bootstrap(_without_sizes(residuals), resamples, random) / n
+    randomization_p = _flip_signs(_without_sizes(units), resamples, random)
     low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2]).tolist()
     # Shifted to a mean of 0, as if there were no difference. Equal but for rounding counts.
-    least = abs(observed) - _SAME * float(np.abs(means).max())
-    beyond = int(np.count_nonzero(np.abs(means - observed) >= least))
+    least = abs(mean) - _SAME * float(np.abs(means).max())
+    beyond = int(np.count_nonzero(np.abs(means - mean) >= least))
     return {
         "randomization_p": randomization_p,
         "bootstrap_p": (beyond + 1) / (len(means) + 1),
         "bootstrap_interval": (low, high),
     }
+
+
+def _without_sizes(units: Units) -> Units:
+    """Return units that are resampled by their totals alone: at most `KEPT` one by one."""
+    if units.sizes is None:
+        return units
+    kept, rest = units.kept, units.rest
+    return PairedSums(
+        count=len(units),
+        total=float(kept.sum()) + rest * units.rest_mean,
+        squares=float(kept @ kept) + units.rest_squares,
+        largest=_largest(kept),
+    ).units()

@@ -9,7 +9,7 @@ the launcher died, the retry cancels the job that it finds, waits for its end, a
 
 The night is then compared with a pinned run (a copy of a night that you were content with), and a
 page is written about it. Exit statuses 2 (the command cannot work as given), 3 (done, but a gate
-was not passed), 4 (a system is worse) and 5 (too few rows to judge) are not retried: the same
+was not passed), 4 (a system is worse) and 5 (too few rows to judge by) are not retried: the same
 command would end the same way.
 `ds` is the day on which the run starts, and the name of the dump's folder.
 """

@@ -5,7 +5,7 @@ Such a run can be opened, read and compared; it has no index, so it cannot be re
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def made_run(
     Args:
         folder: The folder, which is made.
         inputs: The scored rows of each input file, by its name; of several tables each has parts of
-            its own.
+            its own. A column `source` is that of the sources.
         signature: How all rows were scored; or, by language, how those whose column `language` is
             that language were.
         part_rows: Most rows of a part.
@@ -107,11 +107,13 @@ def made_run(
         stated, first = None, next(iter(signature.values()))
         notes = metadata_by_language(signatures)
         names["language_column"] = "language"
+    if any("source" in table.column_names for table in _tables(inputs)):
+        names["source_column"] = "source"
     identity = {**first.fields(), **names}
     made, added = [], set[str]()
     for input_name, tables in inputs.items():
         row = 0
-        for table in [tables] if isinstance(tables, pa.Table) else tables:
+        for table in _tables({input_name: tables}):
             for start in range(0, max(1, len(table)), part_rows):
                 rows, part = table.slice(start, part_rows), part_name(input_name, row)
                 made.append(_write_part(folder, part, rows, notes, identity))
@@ -146,6 +148,11 @@ def made_run(
     _write(folder / SUMMARY_FILE, json.dumps(summary).encode())
     _write(folder / SUCCESS_FILE, json.dumps({"run": run["run"]}).encode())
     return folder
+
+
+def _tables(inputs: Mapping[str, pa.Table | Sequence[pa.Table]]) -> Iterator[pa.Table]:
+    for tables in inputs.values():
+        yield from [tables] if isinstance(tables, pa.Table) else tables
 
 
 def _write_part(

@@ -60,13 +60,13 @@ def nights(
     results = []
     for _ in range(count):
         if clusters is None:
-            d, sums = change + random.normal(0, SPREAD, ROWS), None
+            alone, sums = change + random.normal(0, SPREAD, ROWS), None
         else:
             common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
             own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
             d = change + common[clusters.astype(np.int64)] + own
-            sums = ClusterSums.of(d, clusters)
-        results.append(paired_result(PairedSums.of(d), sums, resamples=0))
+            alone, sums = d[:0], ClusterSums.of(d, clusters)
+        results.append(paired_result(PairedSums.of(alone), sums, resamples=0))
     return results
 
 

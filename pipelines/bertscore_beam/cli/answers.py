@@ -20,8 +20,11 @@ from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.records.finished import check_parts, open_finished, read_notes, why_not_done
 from bertscore_beam.records.groups import group_name
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
-from bertscore_beam.run.output import BROKEN, DONE, WORSE, Outcome, TextTable
+from bertscore_beam.run.output import BROKEN, DONE, UNJUDGED, WORSE, Outcome, TextTable
 from bertscore_core.errors import ConfigError
+
+_STATUSES = {True: DONE, False: WORSE, None: UNJUDGED}
+"""How a command ends, by whether its gate is passed."""
 
 
 def print_groups(options: GroupsOptions) -> int:
@@ -38,14 +41,14 @@ def print_comparison(options: CompareOptions) -> int:
         compared = compare_runs(options)
     if options.fail_if_drop is None:
         check_paired(compared)
-    failures = failures_of(compared)
+    status = _STATUSES[compared.passed]
     return report(
         Outcome(
-            status=WORSE if failures else DONE,
+            status=status,
             shown=tables_of(compared),
             document=document_of(compared),
-            warnings=(*warnings_in(compared), *failures),
-            is_answer=not failures,
+            warnings=(*warnings_in(compared), *failures_of(compared)),
+            is_answer=status == DONE,
         )
     )
 
@@ -73,7 +76,7 @@ def write_report(options: ReportOptions) -> int:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
     compared = Compared(comparisons=data.comparisons)
-    failures = failures_of(compared)
+    status = _STATUSES[compared.passed]
     document = {
         "output": shown,
         "run": data.run,
@@ -96,11 +99,11 @@ def write_report(options: ReportOptions) -> int:
     rows += [("caveat", words) for words in data.caveats]
     return report(
         Outcome(
-            status=WORSE if failures else DONE,
+            status=status,
             shown=(TextTable("Report", ("", ""), rows),),
             document=document,
-            warnings=failures,
-            is_answer=not failures,
+            warnings=failures_of(compared),
+            is_answer=status == DONE,
         )
     )
 

@@ -1,8 +1,9 @@
 """bertscore-beam, with a command for each job: score, rescale, groups, compare and so on.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
-far as possible, but a gate was not passed; 4 compared, and the run is worse than another; 129, 130
-or 143 interrupted, run it again to continue.
+far as possible, but a gate was not passed; 4 compared, and the run is worse than another; 5
+compared, but there are too few rows to judge by; 129, 130 or 143 interrupted, run it again to
+continue.
 
 Torch, transformers and Beam take seconds to import. So the module of a command, which needs them,
 is imported only after its options have been checked.

@@ -20,12 +20,13 @@ class CompareOptions(Options):
         key: Columns that identify a row; by default rows are paired by file and position.
         by: Columns of groups, each of which is compared as well.
         cluster: Column of clusters: rows with the same value resemble each other, such as those of
-            one document.
+            one document. Without it, rows whose long texts repeat others count once.
         measure: `f1`, `precision`, `recall`, a metric of the runs (`bleu`, `chrf`, `chrf++`, `ter`,
             `rougel`, one of your own; with a minus if lower is better) or a column of numbers, or
             several of them: the gate looks at each.
         confidence: Of the intervals and the gate.
-        fail_if_drop: End with status 4 if RUN, or a group, is worse by more than this.
+        fail_if_drop: End with status 4 if RUN, or a group, is worse by more than this; with 5 if
+            there are too few rows to judge by.
         max_missing_fraction: Largest share of the rows scored in AGAINST that may have no score in
             RUN, with --fail-if-drop.
         force: Compare scores that were made with other settings.

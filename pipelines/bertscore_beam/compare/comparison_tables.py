@@ -17,6 +17,8 @@ from bertscore_core.stats.paired import POWER
 
 _NONE = ""
 
+_PASSED = {True: "passed", False: "not passed", None: "cannot be judged"}
+
 _SHOWN_ROWS = 10
 """Most rows that moved which are printed; the document has more."""
 
@@ -40,14 +42,14 @@ def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
 def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield the answer first: the gate, and for each comparison what has changed."""
     if any(comparison.drop is not None for comparison in compared.comparisons):
-        yield "gate", "passed" if compared.passed else "not passed"
+        yield "gate", _PASSED[compared.passed]
         failures = failures_of(compared)
         for words in failures[:_SHOWN_ROWS]:
             yield "reason", words
         if len(failures) > _SHOWN_ROWS:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
         for comparison in compared.comparisons:
-            yield from _not_judged(comparison)
+            yield from _notices(comparison)
     corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
     for comparison in compared.comparisons:
         counts = Counter(verdict(group, comparison) for group in comparison.by_change)
@@ -82,17 +84,20 @@ def _change(group: results.GroupComparison, comparison: results.Comparison, corr
     return f"{words}: {difference}, any difference: {corrected}p {_p(group.p_adjusted)}"
 
 
-def _not_judged(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the groups that the gate cannot judge."""
-    reasons = [
-        (group.group, group.gate.not_judged)
-        for group in comparison.groups
-        if group.gate is not None and group.gate.not_judged is not None
-    ]
-    for group, words in reasons[:_SHOWN_ROWS]:
-        yield "not judged", f"{_subject(comparison, group)}: {words}"
-    if len(reasons) > _SHOWN_ROWS:
-        yield "not judged", f"{len(reasons) - _SHOWN_ROWS:,} more groups"
+def _notices(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
+    """Yield the groups that the gate cannot judge, and what is lower without a proof."""
+    judged = [(one.group, one.gate) for one in comparison.groups if one.gate is not None]
+    if comparison.whole.gate is not None:
+        judged.insert(0, (WHOLE, comparison.whole.gate))
+    of_kinds = {
+        "not judged": [(group, gate.not_judged) for group, gate in judged if group != WHOLE],
+        "notice": [(group, gate.notice) for group, gate in judged],
+    }
+    for kind, each in of_kinds.items():
+        said = [f"{_subject(comparison, group)}: {words}" for group, words in each if words]
+        yield from ((kind, words) for words in said[:_SHOWN_ROWS])
+        if len(said) > _SHOWN_ROWS:
+            yield kind, f"{len(said) - _SHOWN_ROWS:,} more groups"
 
 
 def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
@@ -131,15 +136,22 @@ def document_of(compared: results.Compared) -> dict[str, Any]:
 
 
 def failures_of(compared: results.Compared) -> tuple[str, ...]:
-    """Return why the gate is not passed, one sentence a failure."""
+    """Return why the gate is not passed, one sentence a failure, and which run it cannot judge."""
     measures = {comparison.measure for comparison in compared.comparisons}
     return tuple(
         f"compared with {comparison.against}, "
         f"{comparison.measure + ' of ' if len(measures) > 1 else ''}"
-        f"{_subject(comparison, group)} did not pass the gate: {words}."
+        f"{_subject(comparison, group)} {words}."
         for comparison in compared.comparisons
-        for group, words in comparison.failures
+        for group, words in _verdicts(comparison)
     )
+
+
+def _verdicts(comparison: results.Comparison) -> Iterator[tuple[Group, str]]:
+    for group, words in comparison.failures:
+        yield group, f"did not pass the gate: {words}"
+    if comparison.not_judged is not None:
+        yield WHOLE, f"cannot be judged: {comparison.not_judged}"
 
 
 def _subject(comparison: results.Comparison, group: Group) -> str:
@@ -187,6 +199,7 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     each = (plain["whole"], *plain["groups"], *plain["languages"])
     for group, values in zip(groups, each, strict=True):
         values["p_value"] = group.p_value
+        values["result"]["repeats"] = group.result.repeats
         if group.gate is not None:
             values["gate"]["judged"] = group.gate.judged
         for name in ("missing", "missing_fraction"):
@@ -293,6 +306,7 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
         yield "settings that differ and move no score", _fields(settings.harmless)
     yield "pairs", f"{counts.pairs:,}"
     for name, count in (
+        ("repeats of other pairs, which count once", result.repeats),
         (f"scored only in {against}", counts.lost),
         (f"scored only in {run}", counts.gained),
         ("scored in neither", counts.unscored),

@@ -22,7 +22,10 @@ fail, not 5%.
 
 **What cannot be judged.** The signs of k rows or clusters that have moved give no p value below
 2^-k. Groups in which that is too large are left out of the correction, so that the others lose
-nothing by them (Tarone), and are named. A whole that cannot be judged does not pass.
+nothing by them (Tarone). One that has so few rows or clusters that it could never be judged is
+named; how many of them have moved does not matter. If that is a whole, the gate is neither passed
+nor failed. If there are enough, but too few have moved for a proof, it passes, with a notice where
+the mean is lower.
 
 References:
     R. E. Tarone, "A modified Bonferroni method for discrete data" (1990).
@@ -36,7 +39,6 @@ import numpy as np
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.dump.columns import shown_number
 from bertscore_core.stats.paired import holm, least_p
 from bertscore_core.tokens import BoolArray
@@ -76,8 +78,13 @@ def _judge_drops(
     subjects: Sequence[results.GroupComparison], level: float, options: CompareOptions
 ) -> list[results.GroupGate]:
     """Test drops together, with a probability of at most `level` of any false alarm."""
-    has_moved = _able([group.result.moved_units for group in subjects], level)
-    has_rows = has_moved | _able([group.result.units for group in subjects], level)
+    results = [group.result for group in subjects]
+    has_rows = _able([result.units for result in results], level)
+    has_rows &= np.array([result.error is not None for result in results], dtype=np.bool_)
+    moved = (result.moved_units for result in results)
+    has_moved = _able(
+        [number * enough for number, enough in zip(moved, has_rows, strict=True)], level
+    )
     p_values = _drop_p_values(subjects, has_moved, level, options)
     needed = next(units for units in count(1) if least_p(units) * (has_rows.sum() + 1) < level)
     return [
@@ -95,14 +102,16 @@ def _drop_p_values(
     options: CompareOptions,
 ) -> list[float | None]:
     """Return corrected p values, to be compared with 1 - confidence; None for what cannot fail."""
-    drop = options.fail_if_drop or 0.0
     own = [
-        group.result.drop_p_value(max(drop, LUCK * (group.result.error or 0.0)))
-        if is_able
-        else None
+        _drop_p_value(group, options) if is_able else None
         for group, is_able in zip(subjects, has_moved, strict=True)
     ]
     return [p and min(1.0, p * (1 - options.confidence) / level) for p in holm(own)]
+
+
+def _drop_p_value(group: results.GroupComparison, options: CompareOptions) -> float | None:
+    result = group.result
+    return result.drop_p_value(max(options.fail_if_drop or 0.0, LUCK * (result.error or 0.0)))
 
 
 def _gate_of(
@@ -115,23 +124,26 @@ def _gate_of(
     needed: int,
 ) -> results.GroupGate:
     """Describe what a test found, or why it was not made. It needs this many units."""
-    result, drop, failures, not_judged = group.result, options.fail_if_drop or 0.0, [], None
-    if result.error is None or not has_rows:
-        not_judged = _too_few(group, needed)
-    elif not has_moved and (result.difference or 0.0) < -drop:
-        not_judged = (
+    result, drop = group.result, options.fail_if_drop or 0.0
+    if not has_rows:
+        return results.GroupGate(p_value=None, not_judged=_too_few(group, needed))
+    if not has_moved and result.moved_units and (result.difference or 0.0) < -drop:
+        words = (
             f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
-            f"{result.units:,} {_unit(group)} have moved: this may be chance"
+            f"{_units(group)} have moved, which proves nothing: the difference is "
+            f"{shown_number(group.measure, result.difference or 0.0, 6, '+')}, with a p value of "
+            f"{_drop_p_value(group, options) or 0.0:.2g}"
         )
-    elif p_value is not None and p_value < 1 - options.confidence:
+        return results.GroupGate(p_value=p_value, notice=words)
+    failures = []
+    if p_value is not None and p_value < 1 - options.confidence:
         failures = [
             f"it is lower by more than {drop:g}: the difference is "
             f"{shown_number(group.measure, result.difference or 0.0, 6, '+')}, and "
             f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
+            f"{f', over {_units(group)}' if result.repeats else ''}"
         ]
-    if not_judged is not None and group.group == WHOLE:
-        failures = [f"it cannot be judged: {not_judged}"]
-    return results.GroupGate(p_value=p_value, failures=tuple(failures), not_judged=not_judged)
+    return results.GroupGate(p_value=p_value, failures=tuple(failures))
 
 
 def _able(units: Sequence[int], level: float) -> BoolArray:
@@ -140,18 +152,20 @@ def _able(units: Sequence[int], level: float) -> BoolArray:
     return least * np.searchsorted(np.sort(least), least, side="right") < level
 
 
-def _unit(group: results.GroupComparison) -> str:
-    return "rows" if group.result.clusters is None else "clusters"
-
-
 def _too_few(group: results.GroupComparison, needed: int) -> str:
     result = group.result
-    got = f"{result.units:,} {_unit(group)}"
+    equal = ""
     if result.clusters is not None:
-        got += f", which weigh as much as {result.effective_clusters or 0:.1f} equal ones"
-    elif result.units < result.pairs:
-        got += f" that do not repeat each other, of {result.pairs:,}"
-    return f"got {got}; expected at least {needed:,}"
+        equal = f", which weigh as much as {result.effective_clusters or 0:.1f} equal ones"
+    return f"got {_units(group)}{equal}; expected at least {needed:,}"
+
+
+def _units(group: results.GroupComparison) -> str:
+    result = group.result
+    if result.clusters is not None:
+        return f"{result.clusters:,} clusters"
+    repeats = f" ({result.repeats:,} more repeat these)" if result.repeats else ""
+    return f"{result.units:,} rows{repeats}"
 
 
 def _judge_lost_rows(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.repeats import GOLDEN, Repeats, text_columns
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group, check_number, groups_of
@@ -35,6 +36,7 @@ ENTRY = np.dtype(
     [
         ("high", "<u8"),
         ("low", "<u8"),
+        # Of rows that belong together; 0 of one that counts by itself.
         ("cluster", "<u8"),
         # Digest of the references, or their number of tokens; 0 if it is not known.
         ("reference", "<u8"),
@@ -58,9 +60,6 @@ def entry_of(measure: str) -> np.dtype[np.void]:
         return ENTRY
     return np.dtype([*ENTRY.descr, ("label", "<u2"), ("counts", "<i8", (num_counts(measure),))])
 
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""Spreads bits over a key."""
 
 Entries = npt.NDArray[np.void]
 
@@ -90,6 +89,7 @@ class RowReader:
         systems: Number of each system, as the group of its name; of rows without one as (None,).
         labels: Number of each label of a metric of corpora.
         without_key: Rows left out for a null or NaN in a column of the key.
+        repeats: Finds rows that repeat others; None if the options name clusters.
     """
 
     def __init__(
@@ -109,11 +109,14 @@ class RowReader:
         self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
         self.labels: dict[str, int] = {}
         self.without_key = 0
+        self.repeats = None
+        if options.cluster is None:
+            self.repeats = Repeats(sum(run.rows for run in runs))
 
-    @property
-    def is_own(self) -> bool:
-        """Whether the measure is one of ours, in which few rows are equal by chance."""
-        return self._column.startswith(("bertscore_", "metric_"))
+    def close(self) -> None:
+        """Give up what is on the disk."""
+        if self.repeats is not None:
+            self.repeats.close()
 
     def read(
         self, run: FinishedRun, *, side: int = 0, references: str | None = None
@@ -121,7 +124,8 @@ class RowReader:
         """Yield the rows of a run as entries, part by part.
 
         They belong to `side`, unless they have a column of systems. `references` is the column of
-        references to digest; None to take their number of tokens.
+        references to digest; None to take their number of tokens. The cluster of a row is the unit
+        that `repeats` has given it, if the options name none.
         """
         options, measure = self._options, self.measure
         score, counts = self._column, columns.METRIC_COUNTS.get(measure, "")
@@ -130,6 +134,7 @@ class RowReader:
         names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns]
         language = run.notes.fields.language
         names += [language] if counts and language is not None else []
+        names += text_columns(run) if self.repeats is not None else []
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=self.entry)
@@ -163,6 +168,10 @@ class RowReader:
                         f"{MOST_GROUPS:,}; expected names of systems. Name "
                         "another column with --system."
                     )
+            if self.repeats is not None:
+                scored = ~np.isnan(entries["score"])
+                sides, groups = entries["side"], entries["group"]
+                entries["cluster"] = self.repeats.add(run, table, scored, sides, groups)
             yield entries
 
     def slice_of(self, group: Group) -> slice:
@@ -245,10 +254,9 @@ def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
 
 
 def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
-    """Enter what identifies each row's cluster; a row without a value is a cluster by itself."""
+    """Enter what identifies each row's cluster; a row without a value counts by itself."""
     named, valid = _digests([column])
-    alone = entries["high"] + entries["low"] * GOLDEN
-    entries["cluster"] = np.where(valid, named[:, 0], alone)
+    entries["cluster"] = np.where(valid, named[:, 0], np.uint64(0))
 
 
 def _put_keys(entries: Entries, key: Sequence[pa.ChunkedArray]) -> BoolArray:

@@ -3,29 +3,24 @@
 import math
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.keyed_rows import (
-    GOLDEN,
-    Clipped,
-    Entries,
-    RowReader,
-    pair_entries,
-    row_buckets,
-)
+from bertscore_beam.compare.keyed_rows import Clipped, Entries, RowReader, pair_entries, row_buckets
+from bertscore_beam.compare.repeats import GOLDEN, Keys
 from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump.census import MOST_GROUPS, Group
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import corpus_score
 from bertscore_beam.records.finished import FinishedRun
 from bertscore_core.errors import ConfigError
+from bertscore_core.specification import NOISE
 from bertscore_core.stats.caveats import caveats_of_difference
 from bertscore_core.stats.paired import (
     ClusterSums,
@@ -58,6 +53,7 @@ _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
 _NO_SCORES = ExactSums(steps=(0, 0))
+_NO_PAIRS = PairedSums.of(np.zeros(0))
 _NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
@@ -78,13 +74,10 @@ class PairedGroups:
         settings: SettingsDifference,
         groups: int,
         corpus: str | None,
-        *,
-        has_repeats: bool,
     ) -> None:
         """Begin with nothing.
 
-        `corpus` is the metric by which all rows of a group are compared as a corpus, if any. With
-        `has_repeats`, rows of as many tokens whose scores have moved alike are repeats.
+        `corpus` is the metric by which all rows of a group are compared as a corpus, if any.
         """
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
@@ -92,8 +85,6 @@ class PairedGroups:
         self._corpora: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = [_NO_SCORES] * groups
-        no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
-        self._no_pairs = PairedSums.of(np.zeros(0), no_keys)
         self._pairs = SumsByName[int, PairedSums]()
         self._clusters = SumsByName[int, ClusterSums]()
         self._missing = SumsByName[int, ClusterSums]()
@@ -122,12 +113,12 @@ class PairedGroups:
         self._count("only_against", groups[in_against & ~in_run])
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
-        if self._options.cluster is not None:
-            missing = before & ~scored
-            clusters, of_groups = entries["cluster"][theirs[missing]], groups[missing]
-            for group in np.unique(of_groups).tolist():
-                lost = clusters[of_groups == group]
-                self._missing.add(group, ClusterSums.of(np.ones(len(lost)), lost))
+        missing = theirs[before & ~scored]
+        clusters, of_groups = entries["cluster"][missing], groups[before & ~scored]
+        of_groups, clusters = of_groups[clusters != 0], clusters[clusters != 0]
+        for group in np.unique(of_groups).tolist():
+            lost = clusters[of_groups == group]
+            self._missing.add(group, ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
         self,
@@ -150,10 +141,13 @@ class PairedGroups:
             raw = now.raw - before.raw
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
-        is_moved = np.abs(raw) > noise
+        # Coarser formats have more noise, but not to one side: only what the last bits of float32
+        # give counts as nothing, so that a fall of all rows is found in every format.
+        is_moved = np.abs(raw) > min(noise, NOISE)
+        differences = np.where(is_moved, differences, 0.0)
         moves = np.zeros(len(raw))
         with np.errstate(over="ignore"):
-            np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
+            np.subtract(mine["score"], theirs["score"], out=moves, where=np.abs(raw) > noise)
         most = self._options.moved_rows
         for sign, known in self._moved.items():
             furthest = _least(-sign * moves, mine, most)
@@ -162,23 +156,31 @@ class PairedGroups:
             self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
             self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
+        clusters = self._clusters_of(mine, theirs)
+        is_alone = clusters == 0
         if self._options.cluster is None and not self._options.is_ranking:
-            self._in_order.add(mine, differences)
-        keys = None
-        if self._no_pairs.keys is not None:
-            tokens = mine["text_tokens"], theirs["text_tokens"], mine["reference"]
-            keys = _keys(now.scores.view(np.uint64), before.scores.view(np.uint64), *tokens)
+            self._in_order.add(mine[is_alone], differences[is_alone])
         for group, rows in enumerate(self._rows_by_group(groups)):
             if not len(rows):
                 continue
-            own = None if keys is None else keys[rows]
-            self._pairs.add(group, PairedSums.of(differences[rows], own, exponent))
             for read in (mine[rows], theirs[rows]):
                 counted = read["text_tokens"], read["unknown_tokens"]
                 self._unknown.add(group, UnknownTokens.of(*counted))
-            if self._options.cluster is not None:
-                sums = ClusterSums.of(differences[rows], mine["cluster"][rows], exponent)
-                self._clusters.add(group, sums)
+            alone, rows = rows[is_alone[rows]], rows[~is_alone[rows]]
+            sums = PairedSums.of(differences[alone], is_moved[alone], exponent)
+            self._pairs.add(group, sums)
+            if len(rows):
+                of_clusters = clusters[rows], is_moved[rows]
+                self._clusters.add(group, ClusterSums.of(differences[rows], *of_clusters, exponent))
+
+    def _clusters_of(self, mine: Entries, theirs: Entries) -> Keys:
+        """Return the cluster of each pair; 0 for one that counts by itself. Shape (N,)."""
+        own: Keys = mine["cluster"]
+        if self._options.cluster is not None:
+            return own
+        other = theirs["cluster"]
+        both = (own != 0) & (other != 0)  # a repeat has the texts of another on both sides
+        return np.where(both, own << np.uint64(32) | other, np.uint64(0))
 
     @property
     def neighbours(self) -> float | None:
@@ -209,20 +211,22 @@ class PairedGroups:
         mean, against = None, None
         if counts.pairs:
             mean, against = ExactSums.merge(self._totals[groups]).over(counts.pairs)
-        clusters, lost_together = None, 1.0
-        if options.cluster is not None:
-            clusters, missing = (
-                ClusterSums.merge([_NO_CLUSTERS, *sums.parts(numbers)])
-                for sums in (self._clusters, self._missing)
-            )
-            if len(missing):
-                lost_together = float(missing.counts @ missing.counts / missing.counts.sum())
+        clusters, missing = (
+            ClusterSums.merge([_NO_CLUSTERS, *sums.parts(numbers)])
+            for sums in (self._clusters, self._missing)
+        )
+        lost_together = 1.0
+        if len(missing):
+            alone = counts.missing - missing.counts.sum()
+            lost_together = float((missing.counts @ missing.counts + alone) / counts.missing)
         result = paired_result(
-            PairedSums.merge([self._no_pairs, *self._pairs.parts(numbers)]),
+            PairedSums.merge([_NO_PAIRS, *self._pairs.parts(numbers)]),
             clusters,
             resamples=resamples,
             **how,
         )
+        if options.cluster is None:  # units of repeats are rows
+            result = replace(result, clusters=None, effective_clusters=None)
         unknown = UnknownTokens.merge(self._unknown.parts(numbers))
         corpus, ways = self._compared_corpora(groups, resample=resamples > 0, **how)
         return results.GroupComparison(
@@ -264,15 +268,6 @@ class PairedGroups:
             return 0.0 - own if name == "ter" else own
 
         return compare_corpora(mine, theirs, score, **how), 1
-
-
-def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Return keys that are equal where all columns are."""
-    keys = np.zeros(len(columns[0]), dtype=np.uint64)
-    for column in columns:
-        keys = (keys ^ column.astype(np.uint64)) * GOLDEN
-        keys ^= keys >> np.uint64(29)
-    return keys
 
 
 def _least(values: Doubles, rows: Entries, most: int) -> IntArray:
@@ -359,7 +354,8 @@ def pair_sides(
     reader = RowReader(options, measure, runs)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ()) or len(rows)
-    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
+    total = sum(run.rows for run in runs)
+    with closing(row_buckets(total)) as buckets, closing(reader):
         for side, run in enumerate(runs):
             for entries in reader.read(run, side=side, references=references):
                 rows += np.bincount(entries["side"], minlength=len(rows))
@@ -414,16 +410,19 @@ def _add_up(
     of_pairs = [*settings] * (len(pairs) // len(settings))
     corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(options, pair, names, own, groups, corpus, has_repeats=reader.is_own)
+        PairedGroups(options, pair, names, own, groups, corpus)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
     rows_of_all = np.zeros(groups, dtype=np.int64)
     of_systems = [ExactSums(steps=(0,) * len(names))] * groups
-    repeated = np.zeros((2, len(names)), dtype=np.int64)
+    doubled = np.zeros((2, len(names)), dtype=np.int64)
+    repeated = None if reader.repeats is None else reader.repeats.found()
     for entries in buckets.take(reader.entry):
+        if repeated is not None:
+            entries["cluster"] = repeated.numbers_of(entries["cluster"])
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
-        repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
+        doubled += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
         clipped = reader.for_means(entries)
         for paired in sums:
             paired.add(entries, clipped, *places[:, paired.sides].T)
@@ -434,15 +433,15 @@ def _add_up(
             rows_of_all += np.bincount(of_group, minlength=groups)
             more = exact_sums(scores[rows], of_group, groups)
             of_systems = [*map(ExactSums.merge, zip(of_systems, more, strict=True))]
-    _check_unique(repeated, names, options)
+    _check_unique(doubled, names, options)
     return sums, [*zip(rows_of_all.tolist(), of_systems, strict=True)]
 
 
-def _check_unique(repeated: IntArray, names: Sequence[str], options: CompareOptions) -> None:
-    if repeated.any():
+def _check_unique(doubled: IntArray, names: Sequence[str], options: CompareOptions) -> None:
+    if doubled.any():
         counts = [
             f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"
-            for name, (keys, rows) in zip(names, repeated.T.tolist(), strict=True)
+            for name, (keys, rows) in zip(names, doubled.T.tolist(), strict=True)
             if keys
         ]
         raise ConfigError(

@@ -77,11 +77,14 @@ class GroupGate:
             None where no p value could be low enough, or there is no error.
         failures: Why the gate is not passed, in words; nothing if it is.
         not_judged: Why the group cannot be judged, in words; None if it can.
+        notice: That it is lower and passes, since too few units have moved for a proof; None if
+            that is not so.
     """
 
     p_value: float | None
     failures: tuple[str, ...] = ()
     not_judged: str | None = None
+    notice: str | None = None
 
     @property
     def judged(self) -> bool:
@@ -233,6 +236,11 @@ class Comparison:
         )
 
     @property
+    def not_judged(self) -> str | None:
+        """Why the whole cannot be judged, in words; None if it can, or if there is no gate."""
+        return None if self.whole.gate is None else self.whole.gate.not_judged
+
+    @property
     def failures(self) -> tuple[tuple[Group, str], ...]:
         """Why the gate is not passed, with the group; empty if it is, or if there is none."""
         return tuple(
@@ -331,6 +339,8 @@ class Compared:
     rankings: tuple[Ranking, ...] = ()
 
     @property
-    def passed(self) -> bool:
-        """Whether no gate has failed."""
-        return not any(comparison.failures for comparison in self.comparisons)
+    def passed(self) -> bool | None:
+        """Whether no gate has failed; None if none has, but a whole cannot be judged."""
+        if any(comparison.failures for comparison in self.comparisons):
+            return False
+        return None if any(comparison.not_judged for comparison in self.comparisons) else True

@@ -7,6 +7,7 @@ from bertscore_beam.metrics.table import format_signatures
 from bertscore_beam.records.finished import FinishedRun, MetricSummary
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
+from bertscore_core.specification import NOISE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class SettingsDifference:
 
 def noise_of(dtype: str) -> float:
     """Return how far a score of a number format may move without a reason: with its batch."""
-    return 1e-6 if dtype == "float32" else 4e-3
+    return NOISE if dtype == "float32" else 4e-3
 
 
 def stated_signatures(run: FinishedRun) -> dict[str | None, str]:

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bertscore_beam.compare.comparison_tables import verdict
-from bertscore_beam.compare.results import Comparison, GroupComparison
+from bertscore_beam.compare.results import Compared, Comparison, GroupComparison
 from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.pages import cards, charts, words
 from bertscore_beam.pages.report_data import ChosenRow, ReportData
@@ -159,10 +159,12 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
     against = data.against
     if against is None:
         return "", "", ""
-    if any(one.failures for one in data.changes):
-        return "bad", "Worse", "the gate is not passed"
     if against.drop is not None:
-        return "good", "Passed", f"no drop of more than {against.drop:g} is shown"
+        return {
+            False: ("bad", "Worse", "the gate is not passed"),
+            None: ("bad", "Not judged", "there are too few rows to tell"),
+            True: ("good", "Passed", f"no drop of more than {against.drop:g} is shown"),
+        }[Compared(comparisons=data.changes).passed]
     sides = [(one, group) for one in data.changes for group in (one.whole, *one.groups)]
     found = {
         word: {group.group for one, group in sides if verdict(group, one) == word}
@@ -195,7 +197,7 @@ def _gate_words(group: GroupComparison) -> str:
     gate = group.gate
     if gate is None:
         return ""
-    return "; ".join(gate.failures) or gate.not_judged or "passed"
+    return "; ".join(gate.failures) or gate.not_judged or gate.notice or "passed"
 
 
 def _caveats(data: ReportData) -> dict[str, list[str]]:

@@ -181,9 +181,14 @@ def _num_others(comparisons: Sequence[Comparison]) -> int:
 
 
 def place_of_shown(comparisons: Sequence[Comparison]) -> int:
-    """Return the place of the other run that is shown: the first whose gate fails, or the first.
+    """Return the place of the other run that is shown: the first that the run is worse than.
 
-    The comparisons of a measure follow each other, in the order of the runs.
+    Without any, the first that it cannot be judged by, or else the first of all. The comparisons of
+    a measure follow each other, in the order of the runs.
     """
-    failed = (at for at, one in enumerate(comparisons) if one.failures)
-    return min((at % _num_others(comparisons) for at in failed), default=0)
+
+    def key(at: int) -> tuple[bool, bool, int]:
+        one = comparisons[at]
+        return not one.failures, one.not_judged is None, at % _num_others(comparisons)
+
+    return min(map(key, range(len(comparisons))))[-1]

@@ -78,6 +78,7 @@ class RunNotes:
             reference_column=self.identity["reference_column"],
             group=() if group is None else tuple(load_json(group)),
             language=self.identity.get("language_column") or None,
+            source=self.identity.get("source_column"),
         )
 
 

@@ -33,6 +33,8 @@ TOO_MANY_REJECTS = 3
 texts, or parts of missing inputs."""
 WORSE = 4
 """Compared, and the gate of the comparison was not passed: the run is worse than another."""
+UNJUDGED = 5
+"""Compared, but there are too few rows to judge by: the gate is neither passed nor failed."""
 
 DEVICE_LOST = 75
 """Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
-from bertscore_beam.run.output import UNUSABLE, WORSE, TextTable
+from bertscore_beam.run.output import DONE, UNJUDGED, UNUSABLE, WORSE, TextTable
 from tests.support.made_runs import made_run, many_rows, scored, two_nights
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -143,6 +143,34 @@ def test_a_warning_comes_once_and_names_its_measure_where_others_have_another(tm
         assert "length: 3 rows that the other side has scored" in shown
         assert shown.count("1 rows have a null or NaN in a column of the key") == 1
         assert "f1, precision, length: " not in shown
+
+
+def test_too_few_rows_are_a_status_of_their_own_and_lower_without_a_proof_passes(tmp_path, ran):
+    def night(name, rows, fallen):
+        f1 = np.where(np.arange(rows) < fallen, 0.5, 0.9)
+        ids = {"id": pa.array(range(rows)), "system": pa.array(["a"] * (rows - 3) + ["b"] * 3)}
+        return made_run(tmp_path / name, {"a.parquet": scored(f1, **ids)})
+
+    for rows, fallen, status, passed in ((4, 4, UNJUDGED, None), (60, 4, DONE, True)):
+        runs = night(f"now {rows}", rows, fallen), night(f"before {rows}", rows, 0)
+        words = (*runs, "--key", "id", "--by", "system", "--fail-if-drop", 0.005)
+        found = json.loads(ran(("compare", *words, "--json"), status).out)
+        (one,) = found["comparisons"]
+        page = tmp_path / "page.html"
+        command = ("report", words[0], "--against", *words[1:], "-o", page)
+        report = json.loads(ran((*command, "--json"), status).out)
+        assert (found["status"], found["passed"]) == (status, passed)
+        assert (report["status"], report["passed"]) == (status, passed)
+        out, text = ran(("compare", *words), status).out, page.read_text()
+        if passed is None:
+            assert one["whole"]["gate"]["not_judged"] == "got 4 rows; expected at least 6"
+            assert "All rows together cannot be judged: got 4 rows; expected at least 6" in text
+        else:
+            said = "it is lower by more than 0.005, but only 4 of its 60 rows have moved, which "
+            assert one["whole"]["gate"]["notice"].startswith(said)
+            assert f"\nnotice: the run: {said}" in out
+            assert "\nnot judged: the group b: got 3 rows; expected at least " in out
+            assert f"Passed without a proof: all rows: {said}" in text
 
 
 def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):

@@ -481,9 +481,7 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
     options = CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = SettingsDifference(noise=0.0)
-    sums = paired_sides.PairedGroups(
-        options, (0, 1), "ab", settings, groups, "bleu", has_repeats=True
-    )
+    sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
     for _ in range(pieces):
         clipped = paired_sides.RowReader(options, "bleu").for_means(rows)
         sums.add(rows, clipped, *np.arange(2 * groups).reshape(2, groups))

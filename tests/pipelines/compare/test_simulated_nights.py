@@ -8,11 +8,12 @@ import pytest
 
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.results import GroupComparison, PairCounts
+from bertscore_beam.compare.results import Compared, GroupComparison, PairCounts
 from bertscore_beam.dump.census import WHOLE
 from bertscore_core.stats.caveats import FEW_CLUSTERS, CaveatKind, caveats_of_difference
 from bertscore_core.stats.paired import POWER, PairedSums, compare_paired, paired_result
 from bertscore_core.stats.score_statistics import UnknownTokens
+from tests.benchmarks import season
 from tests.support import nights, seasons
 
 NIGHTS = 2000
@@ -153,22 +154,69 @@ SEASONS = {
     "two runs": seasons.Family(groups=8, rows=(2, 30), pinned=True),
     "four measures": seasons.Family(groups=2, rows=(10, 40), measures=4),
     "reused rows": seasons.Family(groups=8, rows=(20, 20), reused=0.9),
+    **{
+        f"{shape}, 20 rows": seasons.Family(groups=0, rows=(20, 20), shape=shape)
+        for shape in ("yes/no .8", "exact match .8", "TER", "four labels", "half tied")
+    },
+    "yes/no .8, 50 rows": seasons.Family(groups=0, rows=(50, 50), shape="yes/no .8"),
+    "20 items in 40 copies": seasons.Family(groups=0, rows=(800, 800), repeats=40, nulls=0.002),
 }
+
+
+def check_nights(family, nights):
+    rates = seasons.failure_rates(family, nights)[0]
+    for rate, level in zip(rates, (0.05, 0.01), strict=True):
+        assert rate < level + 2 * math.sqrt(level * (1 - level) / nights)
 
 
 @pytest.mark.parametrize("family", SEASONS.values(), ids=SEASONS)
 def test_nights_without_a_change_seldom_fail(family):
     """A quick look: tests/benchmarks/season.py has the whole."""
-    for rate, level in zip(seasons.failure_rates(family, 240)[0], (0.05, 0.01), strict=True):
-        assert rate < level + 2 * math.sqrt(level * (1 - level) / 240)
+    check_nights(family, 240)
 
 
-def test_a_season_finds_a_gate_that_fails_too_often():
-    """Documents that are not named are outside the promise."""
-    family = seasons.Family(rows=(100, 100), groups=6, document=5)
+ALONE = {name: one for name, one in season.FAMILIES.items() if not one.groups}
+"""Wholes are cheap."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ALONE if "outside" not in name])
+def test_wholes_of_every_family_seldom_fail_without_a_change(name):
+    check_nights(ALONE[name], 1800)
+
+
+@pytest.mark.long
+def test_groups_of_long_repeats_seldom_fail_without_a_change():
+    check_nights(season.FAMILIES["24 of 10 to 200, rows five times"], 600)
+
+
+OUTSIDE = {
+    "documents that are not named": seasons.Family(rows=(100, 100), groups=6, document=5),
+    "short repeats": seasons.Family(groups=0, rows=(800, 800), repeats=40, found=False),
+    "samples": seasons.Family(groups=0, rows=(800, 800), repeats=40, found=False, sampled=0.5),
+}
+
+
+@pytest.mark.parametrize("family", OUTSIDE.values(), ids=OUTSIDE)
+def test_a_season_finds_a_gate_that_fails_too_often(family):
     rates, low, _ = seasons.failure_rates(family, 240)
     assert (low > (0.05, 0.01)).all()
     assert rates[0] > 0.1
+
+
+GOOD, FALLEN = seasons.answers(0.95, 0.8), seasons.answers(0.1, 0.8)
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(20, 0), (400, 0), (66, 5), (66, 24)])
+def test_a_collapse_of_short_answers_is_always_found(rows, groups):
+    assert seasons.found_rate(GOOD, FALLEN, rows, 50, groups=groups) == 1
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("wrong", [0.8, 0.0])
+def test_ten_points_of_accuracy_are_found_in_a_thousand_short_answers(wrong, pinned):
+    usual, fallen = seasons.answers(0.8, wrong), seasons.answers(0.7, wrong)
+    assert seasons.found_rate(usual, fallen, 1000, 200, pinned=pinned) >= 0.9
 
 
 def judged(*results, counts=None, **options):
@@ -198,7 +246,7 @@ def test_a_drop_counts_from_a_margin_on_since_the_run_that_passed_was_lucky(erro
     assert bool(judged(*results_of(d), fail_if_drop=0.0).whole.gate.failures) is fails
 
 
-def test_groups_that_cannot_be_judged_are_named_and_take_nothing_from_the_others():
+def test_groups_that_cannot_fail_are_named_and_take_nothing_from_the_others():
     random = np.random.default_rng(2)
     fell = random.normal(-0.03, 0.03, 40)
     few, same = np.full(3, -0.4), np.append(np.full(3, -0.9), np.zeros(57))
@@ -207,22 +255,49 @@ def test_groups_that_cannot_be_judged_are_named_and_take_nothing_from_the_others
     alone = judged(*results_of(all_rows, fell))
     assert one.groups[0].gate.failures
     assert one.groups[0].gate.p_value == alone.groups[0].gate.p_value
-    assert [group.gate.judged for group in one.groups[:3]] == [True, False, False]
+    assert [group.gate.judged for group in one.groups[:3]] == [True, False, True]
     assert not any(group.gate.failures for group in one.groups[1:])
     assert "got 3 rows; expected at least 7" in one.groups[1].gate.not_judged
-    assert "only 3 of its 60 rows have moved" in one.groups[2].gate.not_judged
+    said = one.groups[2].gate.notice
+    assert "it is lower by more than 0.005, but only 3 of its 60 rows have moved" in said
+    assert "the difference is -0.045000, with a p value of 0.12" in said
 
 
-def test_a_whole_that_cannot_be_judged_fails_and_one_that_has_not_moved_passes():
-    for d, clusters in (([], None), ([0.1], None), ([0.1] * 3, None), ([0.1] * 50, [1] * 50)):
-        (found,) = (compare_paired(d, clusters, resamples=0),)
-        gate = judged(found).whole.gate
-        assert not gate.judged
-        assert gate.failures == (f"it cannot be judged: {gate.not_judged}",)
-    few = judged(*results_of(np.append(np.full(4, -0.9), np.zeros(96)))).whole.gate
-    assert "only 4 of its 100 rows have moved" in few.failures[0]
-    still = judged(*results_of(np.zeros(50))).whole.gate
-    assert (still.judged, still.failures) == (True, ())
+@pytest.mark.parametrize("moved", [0, 2, 40])
+def test_whether_it_can_be_judged_depends_on_the_number_of_rows_alone(moved):
+    for rows, clusters, can in ((4, None, False), (5, None, True), (50, [1] * 50, False)):
+        d = np.where(np.arange(rows) < moved, -0.9, 0.0)
+        one = judged(compare_paired(d, clusters, resamples=0))
+        assert one.whole.gate.judged is can
+        if not can:
+            assert (one.whole.gate.failures, one.whole.gate.p_value) == ((), None)
+            assert Compared(comparisons=(one,)).passed is None
+    # Rows of several groups, or for several runs: a group of seven has too few, whatever moves.
+    group = np.where(np.arange(7) < moved, -0.9, 0.0)
+    (whole,) = results_of(np.zeros(500))
+    many = judged(whole, *results_of(*[group] * 20))
+    assert not any(one.gate.judged for one in many.groups)
+    assert Compared(comparisons=(many,)).passed is True
+
+
+def test_worse_goes_before_what_cannot_be_judged():
+    few, fell = compare_paired([0.1] * 3, resamples=0), compare_paired([-0.1] * 30, resamples=0)
+    one, other = judged(few), judged(fell)
+    assert Compared(comparisons=(one, other)).passed is False
+    assert Compared(comparisons=(other,)).passed is False
+    still = judged(*results_of(np.zeros(50)))
+    assert (still.whole.gate.failures, Compared(comparisons=(still,)).passed) == ((), True)
+
+
+def test_lower_with_too_few_moved_for_a_proof_passes_with_a_notice_of_its_numbers():
+    gate = judged(*results_of(np.append(np.full(4, -0.9), np.zeros(96)))).whole.gate
+    assert (gate.judged, gate.failures) == (True, ())
+    assert gate.notice == (
+        "it is lower by more than 0.005, but only 4 of its 100 rows have moved, which proves "
+        "nothing: the difference is -0.036000, with a p value of 0.062"
+    )
+    five = judged(*results_of(np.append(np.full(5, -0.9), np.zeros(95)))).whole.gate
+    assert five.failures  # 2^-5 is below .05
 
 
 @pytest.mark.parametrize(

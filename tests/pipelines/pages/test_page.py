@@ -192,8 +192,10 @@ def test_rows_without_texts_are_folded_as_well(without_texts):
 def test_the_words_worse_and_passed_stand_beside_the_colour():
     report = replace(EMPTY, comparisons=made_report(with_texts=False).comparisons)
     judged = [replace(one, gate=GroupGate(p_value=1.0)) for one in report.against.groups]
-    gate = replace(report.against, drop=0.5, groups=tuple(judged))
+    whole = replace(report.against.whole, gate=GroupGate(p_value=1.0))
+    gate = replace(report.against, drop=0.5, whole=whole, groups=tuple(judged))
     one = report.against.by_change[0]
+    few = replace(whole, gate=GroupGate(p_value=None, not_judged="got 3 rows; expected more"))
     failed = replace(one, gate=GroupGate(p_value=0.001, failures=("it is lower by far",)))
     same = replace(one, p_adjusted=0.9)
     rise = replace(one.result, difference=0.02, interval=(0.01, 0.03))
@@ -201,6 +203,10 @@ def test_the_words_worse_and_passed_stand_beside_the_colour():
     for comparison, kind, words in (
         (gate, "good", "<strong>Passed</strong>: no drop of more than 0.5 is shown"),
         (replace(gate, groups=(failed,)), "bad", "<strong>Worse</strong>: the gate is not passed"),
+        (replace(gate, whole=few, groups=(failed,)), "bad",
+         "<strong>Worse</strong>: the gate is not passed"),
+        (replace(gate, whole=few), "bad",
+         "<strong>Not judged</strong>: there are too few rows to tell"),
         (report.against, "bad", "<strong>Worse</strong>: 4 of 10 groups"),
         (replace(report.against, whole=same, groups=(one, risen, same)), "bad",
          "<strong>Worse</strong>: 1 of 3 groups, 1 better"),

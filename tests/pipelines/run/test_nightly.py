@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, UNJUDGED, UNUSABLE, WORSE
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -66,7 +66,7 @@ class Bash:
 @pytest.mark.parametrize(
     ("status", "ends"),
     [(DONE, None), (BROKEN, RuntimeError)]
-    + [(status, Failed) for status in (UNUSABLE, TOO_MANY_REJECTS, WORSE)],
+    + [(status, Failed) for status in (UNUSABLE, TOO_MANY_REJECTS, WORSE, UNJUDGED)],
 )
 def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, monkeypatch):
     """Airflow itself is not installed here; a stand-in has what its documentation promises."""
