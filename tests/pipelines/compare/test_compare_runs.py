@@ -374,10 +374,11 @@ def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tm
     assert sum(change > 0 for change in changes) == 10
 
 
-def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):
-    """A baseline of .9 makes ten times as much of the noise."""
+@pytest.mark.parametrize(("raw", "difference", "up"), [(9e-7, 0.0, 0), (9e-6, 9e-5, 30)])
+def test_scores_are_moved_before_rescaling_and_compared_after(raw, difference, up, tmp_path):
+    """A baseline of .9 makes ten times as much of the noise, which counts as nothing."""
     values = np.linspace(0.9, 0.99, 30)
-    moved = values + 9e-7
+    moved = values + raw
 
     def rescaled(raw):
         rows = scored((raw - 0.9) / 0.1, id=pa.array(range(30)))
@@ -387,8 +388,41 @@ def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):
     before = made_run(tmp_path / "before", {"a": rescaled(values)}, signature=signature)
     now = made_run(tmp_path / "now", {"a": rescaled(moved)}, signature=signature)
     found = sole(now, before)
-    assert found.whole.result.difference == pytest.approx(9e-6, rel=0.05)
-    assert (found.whole.counts.up, found.whole.counts.down) == (0, 0)
+    assert found.whole.result.difference == pytest.approx(difference, rel=0.05)
+    assert (found.whole.counts.up, found.whole.counts.down) == (up, 0)
+
+
+def test_the_last_bits_of_a_processor_decide_no_verdict(tmp_path):
+    """The same rows in other batches, or on another processor, differ by up to 5e-7, and to a side.
+
+    They are a t test's proof of a fall, and k moved rows; they must be neither.
+    """
+    values = np.where(np.arange(400) % 2, 0.4, 1.0)
+    noise = np.random.default_rng(5).uniform(-5e-7, 3e-7, 400)
+    before = made_run(tmp_path / "before", {"a": scored(values, id=np.arange(400))})
+    now = made_run(tmp_path / "now", {"a": scored(values + noise, id=np.arange(400))})
+    found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
+    assert (found.result.difference, found.result.moved_units) == (0.0, 0)
+    assert (found.gate.failures, found.result.p_value, found.caveats) == ((), None, ())
+    fallen = values + noise - np.where(np.arange(400) < 4, 0.3, 0)
+    now = made_run(tmp_path / "fallen", {"a": scored(fallen, id=np.arange(400))})
+    found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
+    assert (found.result.moved_units, found.gate.failures) == (4, ())
+    assert "only 4 of its 400 rows have moved" in found.gate.notice
+
+
+def test_a_fall_of_all_rows_is_found_in_coarse_formats_too(tmp_path):
+    """Each has moved by less than the noise of bfloat16, but all to one side."""
+    values = np.linspace(0.5, 0.9, 1000)
+    signature = replace(SIGNATURE, dtype="bfloat16")
+    nights = {"before": values, "now": values - 0.003}
+    before, now = (
+        made_run(tmp_path / name, {"a": scored(f1, id=np.arange(1000))}, signature=signature)
+        for name, f1 in nights.items()
+    )
+    found = sole(now, before, key=("id",), fail_if_drop=0.002).whole
+    assert (found.counts.down, found.result.moved_units) == (0, 1000)
+    assert found.gate.failures
 
 
 def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
