@@ -85,8 +85,8 @@ RESAMPLES = 9_999
 
 # Numbers held at a time: a few tens of megabytes.
 _AT_ONCE = 2_000_000
-# Sums that differ by less, relative to the sum of all sizes, are the same sum in another order. With
-# other signs they are the same within `NOISE`, by which falls and rises of one size may differ.
+# Sums that differ by less, relative to the sum of all sizes, are the same sum in another order.
+# With other signs they are the same within `NOISE`, by which moves of one size may differ.
 _SAME = 1e-12
 
 

@@ -403,7 +403,7 @@ def test_the_last_bits_of_a_processor_decide_no_verdict(tmp_path):
     now = made_run(tmp_path / "now", {"a": scored(values + noise, id=np.arange(400))})
     found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
     assert (found.result.difference, found.result.moved_units) == (0.0, 0)
-    assert (found.gate.failures, found.result.p_value, found.caveats) == ((), None, ())
+    assert (found.gate.failures, found.result.p_value, found.caveats) == ((), 1.0, ())
     fallen = values + noise - np.where(np.arange(400) < 4, 0.3, 0)
     now = made_run(tmp_path / "fallen", {"a": scored(fallen, id=np.arange(400))})
     found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
