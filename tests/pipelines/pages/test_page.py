@@ -14,7 +14,7 @@ from bertscore_beam.compare.results import GroupGate
 from bertscore_beam.pages.cards import MOST_CHARACTERS
 from bertscore_beam.pages.charts import trend_groups, within_scale
 from bertscore_beam.pages.page import MOST_ROWS, render
-from bertscore_beam.pages.report_data import Night, ReportData
+from bertscore_beam.pages.report_data import MeanOfRows, Night, ReportData
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow
@@ -246,7 +246,8 @@ def test_groups_that_move_alike_keep_their_order_in_the_trend():
     for _ in range(20):
         nights = tuple(
             Night(run=str(at), started="", total=EMPTY.total, comparable=True,
-                  groups={name: mean + random.uniform(-4e-7, 4e-7) for name in names})
+                  groups={name: MeanOfRows(mean + random.uniform(-4e-7, 4e-7), 9)
+                          for name in names})
             for at, mean in enumerate((0.8, 0.7, 0.75))
         )  # fmt: skip
         groups = tuple(group_row(*name) for name in names)
