@@ -25,7 +25,6 @@ LEFT_OUT = {
     "workers": "counts local workers; Dataflow has its own parameter",
     "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
     "keep_job": "the launcher waits for no job",
-    "print_job": "nobody sees what the launcher prints",
 }
 """Options that the template does not offer, with the reason."""
 

@@ -14,7 +14,6 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam.baseline import baseline_tables, sources
-from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
     BaselineModel,
@@ -22,7 +21,7 @@ from bertscore_beam.baseline.baseline_plan import (
     check_folder,
     prepare_baseline,
 )
-from bertscore_beam.baseline.collect_sentences import collect_samples, read_stage
+from bertscore_beam.baseline.collect_sentences import collect_samples
 from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.baseline.layer_moments import (
     CountParts,
@@ -30,8 +29,7 @@ from bertscore_beam.baseline.layer_moments import (
     ScorePairParts,
     merge_tables,
 )
-from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
-from bertscore_beam.crawl.fetch import FetchPolicy
+from bertscore_beam.baseline.sample import make_pairs
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
@@ -45,7 +43,6 @@ from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
 from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.run_step import RunOnDevice, RunStep
-from bertscore_beam.run.runner import Runner
 from bertscore_core.errors import IdfError, InputError
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer_config import ScorerConfig
@@ -281,28 +278,8 @@ def _conclude_baseline(job: BaselineJob) -> Outcome:
     )
 
 
-def _sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
-    """Yield each stage of a job once, without a plan: its steps do not depend on it."""
-    plan = BaselinePlan(
-        options=options,
-        runner=runner,
-        scoring=Runner.of(options.for_scoring),
-        output=options.output,
-        source=sources.Source(options=options, languages=(), policy=FetchPolicy()),
-    )
-    folder = OutputFolder(options.output)
-    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
-    yield read_stage(job)
-    yield sample_stage(job)
-    yield pair_stage(job)
-    if options.idf:
-        yield _count_stage(job, ScorerConfig(idf=True))
-    yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=folder))
-
-
 BASELINE = JobKind(
     prepare=prepare_baseline,
-    sketch=_sketch_baseline,
     show=baseline_tables.show_plan,
     begin=begin_baseline,
     conclude=_conclude_baseline,

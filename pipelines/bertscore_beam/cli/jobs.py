@@ -23,10 +23,10 @@ from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 def run_command(job: str, options: RunOptions) -> int:
     """Run a job and print its outcome; return the exit status."""
     options.check_packages()
-    if not (options.print_job or options.beam):  # a runner has placeholders, and may not be here
+    if not options.beam:  # a runner has placeholders, and may not be here
         options.check_input()
         check_models(options)
-    if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
+    if isinstance(options, ScoreOptions) and options.candidates:
         return report(_score_lines(job, options))
     return report(_outcome_of(job, options))
 
@@ -76,11 +76,11 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
     from bertscore_beam.run.job import run_job  # here, since it takes time
     from bertscore_beam.run.runner import usable_cores  # here, since it takes time
 
-    if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
+    if isinstance(options, ScoreOptions | ImportOptions):
         _warn_of_output(options)
-    if isinstance(options, DumpOptions) and not options.print_job:
+    if isinstance(options, DumpOptions):
         _announce_model(options)
-    if options.first_note and not options.print_job:
+    if options.first_note:
         say(options.first_note)
     if not options.beam and options.workers != "auto" and options.workers > usable_cores():
         warn(

@@ -7,7 +7,7 @@
 After a run was killed, the next one counts only the splits that have no counts yet.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -409,15 +409,8 @@ def _rejected_messages(plan: Plan) -> list[str]:
     return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
 
 
-def _sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
-    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
-    yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
-
-
 IDF = JobKind(
     prepare=plan_idf,
-    sketch=_sketch_idf,
     show=_show_idf,
     begin=begin_idf,
     refuse=_refuse_idf,

@@ -252,15 +252,6 @@ def _rejected_lines(rejected: Sequence[RejectedFile]) -> list[str]:
     return grouped([(file.path, file.message) for file in rejected])
 
 
-def _sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
-    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    yield import_stage((), runner, OutputFolder(options.output))
-
-
 IMPORT = JobKind(
-    prepare=_plan_import,
-    sketch=_sketch_import,
-    show=_show_import,
-    begin=_begin_import,
-    conclude=_conclude_import,
+    prepare=_plan_import, show=_show_import, begin=_begin_import, conclude=_conclude_import
 )

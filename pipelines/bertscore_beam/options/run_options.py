@@ -33,8 +33,6 @@ class RunOptions(Options):
             experiment no_use_multiple_sdk_containers they have all, like those of other runners.
         overwrite: Replace results that were made with other settings.
         dry_run: Check everything, print the plan and stop.
-        print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
-            model are not looked at.
         keep_job: Never cancel a job: neither when this command is interrupted, nor that of an
             earlier command that is still at work on the output. This command then ends with status
             1.
@@ -47,7 +45,6 @@ class RunOptions(Options):
     threads: int | None = None
     overwrite: bool = False
     dry_run: bool = False
-    print_job: bool = False
     keep_job: bool = False
     beam: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "OPTION"})
 

@@ -382,7 +382,7 @@ class RescaleOptions(RunOptions):
         """Refuse options of other commands: there is no pipeline here."""
         super().__post_init__()
         self._check_texts("run", "baseline", "language")
-        unused = {"workers": ("auto", 1), "restarts": (None,), "print_job": (False,), "beam": ((),)}
+        unused = {"workers": ("auto", 1), "restarts": (None,), "beam": ((),)}
         unused |= {"keep_job": (False,), "threads": (None,)}
         for name, defaults in unused.items():
             self._check(

@@ -3,7 +3,6 @@
 This room does not know what a job computes: no texts, no scores, no models. In the order of a run:
 
     job.py          the one way through a run: plan, lock, stages, outcome
-    print_job.py    the job as it would be submitted: --print-job
     endings.py      errors of the work, signals, a lost folder
     runner.py       the Beam runner that the options name, and what it needs
     remote_job.py   the job of a service: submitted, watched, cancelled, and found again

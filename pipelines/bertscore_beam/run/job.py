@@ -27,7 +27,6 @@ from bertscore_beam.run.endings import end_for, end_when_interrupted, worker_err
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.print_job import print_job
 from bertscore_beam.run.progress import RunProgress, Stage, show_progress
 from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
@@ -61,7 +60,6 @@ class JobKind(Generic[Options, Planned, Begun]):
 
     Attributes:
         prepare: Checks and plans; loads no model and writes nothing.
-        sketch: Returns the stages without a plan: their steps do not depend on it.
         begin: Compares the plan with the locked folder, and writes the plan for the workers. It
             returns what `conclude` takes, and the stages: each ends before the next is asked for.
         conclude: Finishes the folder and returns the outcome.
@@ -73,7 +71,6 @@ class JobKind(Generic[Options, Planned, Begun]):
     """
 
     prepare: Callable[[Options, Runner], Planned]
-    sketch: Callable[[Options, Runner], Iterable[Stage]]
     show: Callable[[Planned], tuple[output.TextTable, ...]]
     begin: Callable[[Planned, OutputFolder, Say], tuple[Begun, Iterable[Stage]]]
     conclude: Callable[[Begun], output.Outcome]
@@ -97,9 +94,6 @@ def run_job(
         RuntimeError: An error of the work that nobody has foreseen.
     """
     runner = Runner.of(options)
-    if options.print_job:
-        text = print_job(options, kind.sketch(options, runner))
-        return output.Outcome(text=text, is_answer=True)
     runner.check(options, may_detach=kind.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:

@@ -20,16 +20,12 @@ from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
-from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.idf.table_notes import table_warnings
-from bertscore_beam.metrics.own import OwnMetric
-from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import PARTS_FOLDER, record_name
-from bertscore_beam.records.records import IDF_FILE, PENDING_FILE, delete_plans
+from bertscore_beam.records.records import PENDING_FILE, delete_plans
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
-from bertscore_beam.records.settings import SettingsByLanguage
-from bertscore_beam.records.summary import RunStart, Totals
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -63,7 +59,7 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
-from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
@@ -296,35 +292,8 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     return BROKEN, [message]
 
 
-def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
-    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    folder = OutputFolder(options.output)
-    counts = options.idf == "corpus"
-    path = folder.path(IDF_FILE) if counts else options.idf
-    spec = ScoreSpec(
-        run="",
-        folder=folder,
-        settings=SettingsByLanguage(),
-        identity={},
-        fields=table_fields(options),
-        digest="",
-        start=RunStart(),
-        idf=IdfTablesFile()
-        if path == "none"
-        else IdfTablesFile(path=path, fingerprint=None if counts else ""),
-        group_by=options.group_by,
-        metrics=options.library_metrics,
-        own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),
-        index=options.index,
-        accelerator=options.accelerator,
-        is_remote=runner.is_remote,
-    )
-    yield _stage(runner, spec)
-
-
 SCORE = JobKind(
     prepare=plan_score,
-    sketch=sketch_score,
     show=_show_score,
     begin=begin_score,
     conclude=conclude_score,

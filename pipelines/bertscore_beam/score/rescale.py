@@ -293,9 +293,5 @@ def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]
 
 
 RESCALE = JobKind(
-    prepare=_plan_rescale,
-    sketch=lambda options, runner: (),
-    show=_show_rescale,
-    begin=_begin_rescale,
-    conclude=_conclude_rescale,
+    prepare=_plan_rescale, show=_show_rescale, begin=_begin_rescale, conclude=_conclude_rescale
 )

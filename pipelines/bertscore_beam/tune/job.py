@@ -271,17 +271,4 @@ def _conclude_tune(job: TuneJob) -> Outcome:
     )
 
 
-def _sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
-    """Yield the stage of a model without a plan: its steps do not depend on it."""
-    folder = OutputFolder(options.output)
-    scoring = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
-    yield score_stage(scoring, options, runner)
-
-
-TUNE = JobKind(
-    prepare=_plan_tune,
-    sketch=_sketch_tune,
-    show=show_plan,
-    begin=_begin_tune,
-    conclude=_conclude_tune,
-)
+TUNE = JobKind(prepare=_plan_tune, show=show_plan, begin=_begin_tune, conclude=_conclude_tune)

@@ -1,7 +1,5 @@
 """The baseline job: what it makes, and the same tables however the work is done."""
 
-import json
-
 import fsspec
 import numpy as np
 import pyarrow as pa
@@ -67,12 +65,3 @@ def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, ta
         assert run_baseline(f"{bucket}/crawl/", f"{bucket}/out", model) == DONE
         store.get(f"{bucket}/out/", str(tmp_path / "out"), recursive=True)
     assert read_tables(tmp_path / "out") == tables
-
-
-def test_printed_job_names_no_step_after_an_address(tmp_path, crawl, model, capsys):
-    assert run_baseline(crawl, tmp_path / "out", model, "--print-job") == DONE
-    said = capsys.readouterr().out
-    assert [job["name"] for job in json.loads(said)["jobs"]] == ["read", "sample", "pair", "score"]
-    assert " at 0x" not in said
-    assert str(tmp_path) not in said
-    assert not (tmp_path / "out").exists()

@@ -51,6 +51,3 @@ def test_launching_ends_as_the_command_does(capsys):
     arguments = ["--input=gs://a-bucket/in", "--output=gs://a-bucket/out", *LAUNCHER]
     assert launch("score", arguments) == 2
     assert "DataflowRunner needs --sdk_container_image" in capsys.readouterr().err
-    more = ["--sdk_container_image=us-docker.pkg.dev/a/b/gpu:1", "--print_job=true"]
-    assert launch("score", [*arguments, *more]) == 0
-    assert '"runner": "DataflowRunner"' in capsys.readouterr().out

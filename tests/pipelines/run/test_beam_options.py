@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.cli.main import main
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import UNUSABLE
-from bertscore_beam.run.print_job import describe
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import build_score_pipeline, sketch_score
+from bertscore_beam.run.runner import Runner, check_needs
+from bertscore_beam.score.job import build_score_pipeline
 from bertscore_beam.score.prepare import plan_score, resume_score
+from bertscore_beam.tune.tune_options import TuneOptions
 from tests.support.dumps import write_dump
+from tests.support.pipelines import describe, stages_of
 
-ROOT = Path(__file__).resolve().parents[3]
-SCORE_DATAFLOW = ROOT / "configs" / "score" / "dataflow.yaml"
 NEEDED = {
     "project": "a-project",
     "region": "us-central1",
@@ -27,6 +27,7 @@ NEEDED = {
 }
 DATAFLOW_FLAGS = ("--runner=DataflowRunner", *(f"--{key}={value}" for key, value in NEEDED.items()))
 NO_AUTH = (*DATAFLOW_FLAGS, "--no_auth")
+GIVEN = {"output": "gs://b/out", "beam": DATAFLOW_FLAGS}
 
 
 def dataflow_without(missing):
@@ -37,15 +38,12 @@ def places(source="gs://a-bucket/in", output="gs://a-bucket/out", *more):
     return ("--input", source, "--output", output, *more)
 
 
-CONFIG = ("--config", str(SCORE_DATAFLOW), "--print-job")  # placeholders may be printed
 REFUSED = [
     (places("gs://your-bucket/pairs"), DATAFLOW_FLAGS, "input is a placeholder"),
     (places(output="gs://your-bucket/scores"), DATAFLOW_FLAGS, "output is a placeholder"),
-    (CONFIG, ("--project=p",), "Beam's options cannot be used: got"),
-    (CONFIG, ("--project=A-Project",), "A-Project"),
-    (CONFIG, ("--job_name=Nightly",), "Nightly"),
-]
-REFUSED_ALSO_IN_PRINT = [
+    (places(), (*NO_AUTH, "--project=p"), "Beam's options cannot be used: got"),
+    (places(), (*NO_AUTH, "--project=A-Project"), "A-Project"),
+    (places(), (*NO_AUTH, "--job_name=Nightly"), "Nightly"),
     *(
         (places(), dataflow_without(name), f"DataflowRunner needs --{name}: got none; expected")
         for name in NEEDED
@@ -72,11 +70,7 @@ REFUSED_ALSO_IN_PRINT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("own", "beam", "message"),
-    [*REFUSED, *REFUSED_ALSO_IN_PRINT]
-    + [(("--print-job", *own), beam, message) for own, beam, message in REFUSED_ALSO_IN_PRINT],
-)
+@pytest.mark.parametrize(("own", "beam", "message"), REFUSED)
 def test_what_cannot_work_is_named_before_any_work(own, beam, message, capsys, no_network):
     assert main(["score", *own, "--", *beam]) == UNUSABLE
     said = capsys.readouterr().err
@@ -91,23 +85,22 @@ def test_texts_of_a_baseline_on_this_machine_are_named(source, capsys, no_networ
     assert f"{source} is on this machine: got 'en=a.jsonl'" in capsys.readouterr().err
 
 
-@pytest.mark.job
 @pytest.mark.parametrize(
-    "words",
+    "options",
     [
-        ("tune", "--judgements", "gs://b/in", "--score-column", "s", "--models", "m"),
-        ("baseline", "--sentences", "en=gs://b/x", "--models", "m", "--idf"),
-        ("baseline", "--sentences", "en=gs://b/x", "--models", "m", "--no-idf"),
+        TuneOptions(judgements=("gs://b/in",), score_column="s", models=("m",), **GIVEN),
+        BaselineOptions(sentences=("en=gs://b/x",), models=("m",), idf=True, **GIVEN),
+        BaselineOptions(sentences=("en=gs://b/x",), models=("m",), idf=False, **GIVEN),
     ],
 )
-def test_idf_of_tune_and_baseline_is_no_path(words, capsys, no_network):
-    assert main([*words, "--output", "gs://b/out", "--print-job", "--", *DATAFLOW_FLAGS]) == 0
+def test_idf_of_tune_and_baseline_is_no_path(options):
+    check_needs(options, Runner.of(options).beam_options)
 
 
 @pytest.mark.job
 @pytest.mark.parametrize("idf", ["none", "corpus"])
 @pytest.mark.parametrize("remote", [False, True])
-def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
+def test_what_tests_describe_is_what_a_prepared_job_builds(idf, remote, tmp_path):
     dump = write_dump(tmp_path / "dump", [20])
     flags = {"beam": DATAFLOW_FLAGS, "accelerator": "type:nvidia-l4;count:1"} if remote else {}
     output = str(tmp_path / "out")
@@ -115,8 +108,8 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
     runner = Runner.of(options)
     job = resume_score(plan_score(options, runner), OutputFolder(output))
     build = functools.partial(build_score_pipeline, spec=job.spec)
-    (sketch,) = sketch_score(options, runner)
-    assert describe(runner, sketch.build) == describe(runner, build)
+    (described,) = stages_of(options)
+    assert describe(runner, described.build) == describe(runner, build)
 
 
 @pytest.mark.process

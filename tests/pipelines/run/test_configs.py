@@ -1,21 +1,20 @@
 """Every shipped config, taken as far as a job goes without a network: built, fused, described."""
 
-import contextlib
 import functools
-import io
-import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.cli.main import main
 from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.options.values import load_yaml
-from bertscore_beam.run.output import DONE, UNUSABLE
+from bertscore_beam.run.output import UNUSABLE
 from tests.support.offline import refuse_connections
+from tests.support.pipelines import describe, stages_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs"
 CONFIGS = [
@@ -31,6 +30,7 @@ CARDS = [
     if line.startswith("bertscore-beam score --config my.yaml ")
 ]
 """Flags for each GPU, without the command and the config."""
+OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
 JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
 SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts"}
 """The transform that scores, in each job that does."""
@@ -44,18 +44,20 @@ def name_of(path):
 
 
 @functools.cache
-def print_job(path, *flags):
+def jobs_of(path, *flags):
     """Return the jobs that a config describes, built without a network.
 
     Taking a job through Dataflow's runner needs seconds, so each is built once for all tests. They
     only read it.
     """
-    arguments = [path.parent.name, "--config", str(path), "--print-job", *flags]
-    printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    verb = path.parent.name
+    options = read_options(OPTIONS[verb], ["--config", str(path), *flags], verb)
+    with pytest.MonkeyPatch.context() as patch:
         refuse_connections(patch)
-        assert main(arguments) == DONE
-    return json.loads(printed.getvalue())["jobs"]
+        return [
+            {"name": stage.name, **describe(stage.runner, stage.build)}
+            for stage in stages_of(options)
+        ]
 
 
 def scoring_stages(job, verb):
@@ -79,7 +81,7 @@ def hinted_stages(job, accelerator):
 @pytest.mark.parametrize("path", CONFIGS, ids=name_of)
 def test_every_config_is_built_without_network_input_or_model(path):
     """Workers elsewhere have all they need; nothing is staged. What scores reads a group by key."""
-    verb, jobs = path.parent.name, print_job(path)
+    verb, jobs = path.parent.name, jobs_of(path)
     assert [job["name"] for job in jobs] == JOBS[verb]
     for job in jobs:
         assert job["stages"]
@@ -108,7 +110,7 @@ def test_every_config_is_built_without_network_input_or_model(path):
 def test_the_gpu_is_asked_for_where_pairs_are_scored_and_nowhere_else(path, flags):
     verb = path.parent.name
     accelerator = load_yaml(str(path)).get("accelerator")
-    for job in print_job(path, *flags):
+    for job in jobs_of(path, *flags):
         scores = scoring_stages(job, verb) if job["name"] == "score" else []
         assert hinted_stages(job, accelerator) == scores
         assert all("/OnDevice/" in step for stage in scores for step in stage["steps"])
@@ -119,14 +121,14 @@ def test_the_flags_for_each_card_ask_for_that_card_and_its_machines():
     """The configs have those of one of them."""
     same = []
     for flags in CARDS:
-        (job,) = print_job(SCORE_DATAFLOW, *flags)
+        (job,) = jobs_of(SCORE_DATAFLOW, *flags)
         options = read_options(ScoreOptions, ["--config", str(SCORE_DATAFLOW), *flags], "test")
         assert options.accelerator == flags[flags.index("--accelerator") + 1]
         assert hinted_stages(job, options.accelerator) == scoring_stages(job, "score")
         machines = int(options.beam[-1].partition("=")[2])
         assert job["workers"]["numWorkers"] == machines
         assert job["workers"]["autoscalingSettings"]["maxNumWorkers"] == machines
-        if [job] == print_job(SCORE_DATAFLOW):
+        if [job] == jobs_of(SCORE_DATAFLOW):
             same.append((options.dtype, options.split_rows, options.accelerator))
     given = load_yaml(str(SCORE_DATAFLOW))
     assert same == [(given["dtype"], given["split_rows"], given["accelerator"])]
@@ -137,7 +139,7 @@ def test_the_flags_for_each_card_ask_for_that_card_and_its_machines():
 @pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
 def test_the_worker_pool_is_the_one_that_the_config_says(path):
     """On each machine is one process, with some threads."""
-    job, options = print_job(path)[-1], load_yaml(str(path))
+    job, options = jobs_of(path)[-1], load_yaml(str(path))
     pool = job["workers"]
     assert "no_use_multiple_sdk_containers" in job["experiments"]
     assert pool["numThreadsPerWorker"] == (4 if path == SCORE_DATAFLOW else 2)

@@ -55,15 +55,11 @@ def conclude(job):
     )
 
 
-def sketch(options, runner):
-    return []
-
-
 def show(planned):
     return TextTable("Plan", ("", ""), [])
 
 
-KIND = JobKind(prepare=prepare, sketch=sketch, show=show, begin=begin, conclude=conclude)
+KIND = JobKind(prepare=prepare, show=show, begin=begin, conclude=conclude)
 
 
 def fail(*_):
@@ -83,9 +79,7 @@ def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
     assert files_below(tmp_path / "out") == ["numbers/1", "numbers/2", "plan"]
 
 
-@pytest.mark.parametrize(
-    "more", [{"dry_run": True}, {"print_job": True}, {"beam": ("--no_wait_until_finish",)}, {}]
-)
+@pytest.mark.parametrize("more", [{"dry_run": True}, {"beam": ("--no_wait_until_finish",)}, {}])
 def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
     def refuse(options, runner):
         raise ConfigError("this command cannot")

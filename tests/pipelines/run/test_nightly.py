@@ -1,7 +1,6 @@
 """The nightly DAG: the command it runs, and when Airflow tries it again."""
 
 import contextlib
-import json
 import runpy
 import subprocess
 import sys
@@ -11,14 +10,16 @@ from typing import ClassVar
 
 import pytest
 
-from bertscore_beam.cli.main import main
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, UNJUDGED, UNUSABLE, WORSE
+from bertscore_beam.run.runner import Runner, check_needs
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.job
-def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
+def test_the_nightly_command_is_one_that_can_be_submitted(no_network):
     """Airflow itself is not installed here; the command is what can be wrong."""
     text = (ROOT / "configs" / "nightly" / "airflow.py").read_text()
     command = text.split('"""\\\n')[1].split('"""')[0].replace("{{ ds }}", "2026-11-20")
@@ -26,10 +27,10 @@ def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
     assert command[:2] == ["bertscore-beam", "score"]
     place = command.index("--config") + 1
     command[place] = str(ROOT / "configs" / "score" / command[place].rpartition("/")[2])
-    command.insert(command.index("--"), "--print-job")
-    assert main(command[1:]) == DONE
-    (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["runner"] == "DataflowRunner"
+    options = read_options(ScoreOptions, command[2:], "score")
+    runner = Runner.of(options)
+    check_needs(options, runner.beam_options)
+    assert runner.is_dataflow
 
 
 class Skipped(Exception):

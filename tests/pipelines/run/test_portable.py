@@ -3,14 +3,9 @@
 import pytest
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.baseline.job import BASELINE
-from bertscore_beam.idf.job import IDF
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
-from bertscore_beam.run.print_job import pipeline_proto
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import SCORE
-from bertscore_beam.tune.job import TUNE
 from bertscore_beam.tune.tune_options import TuneOptions
+from tests.support.pipelines import pipeline_proto, stages_of
 
 pytestmark = pytest.mark.job
 
@@ -19,10 +14,10 @@ BEAM = (*BEAM, "--environment_config=localhost:50000")
 COMMON = {"output": "out", "beam": BEAM}
 KEYED = {**COMMON, "input": ("in",), "idf_key": ("id",)}
 JOBS = {
-    "score": (SCORE, ScoreOptions(**KEYED, idf="corpus", idf_group=("set",), group_by=("s",))),
-    "idf": (IDF, IdfOptions(**KEYED)),
-    "baseline": (BASELINE, BaselineOptions(**COMMON, languages=("en",), crawl="CC", idf=True)),
-    "tune": (TUNE, TuneOptions(**COMMON, judgements=("in",), score_column="score", models=("m",))),
+    "score": ScoreOptions(**KEYED, idf="corpus", idf_group=("set",), group_by=("s",)),
+    "idf": IdfOptions(**KEYED),
+    "baseline": BaselineOptions(**COMMON, languages=("en",), crawl="CC", idf=True),
+    "tune": TuneOptions(**COMMON, judgements=("in",), score_column="score", models=("m",)),
 }
 
 # What Flink's and Spark's translators of batch pipelines know, beside the stages that workers run
@@ -53,8 +48,7 @@ OF_PYTHON = {"beam:coder:pickled_python:v1", "beam:coder:tuple:v1"}
 
 @pytest.fixture(scope="module", params=JOBS)
 def protos(request):
-    kind, options = JOBS[request.param]
-    stages = list(kind.sketch(options, Runner.of(options)))
+    stages = stages_of(JOBS[request.param])
     assert stages
     return [pipeline_proto(stage.runner, stage.build) for stage in stages]
 

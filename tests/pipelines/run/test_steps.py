@@ -12,8 +12,8 @@ from apache_beam.pipeline import PipelineVisitor
 
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunDivisible, RunStep
-from bertscore_beam.run.runner import Runner
 from tests.pipelines.run.test_portable import JOBS
+from tests.support.pipelines import stages_of
 
 pytestmark = pytest.mark.job
 
@@ -38,8 +38,8 @@ def steps_of(build):
 @pytest.fixture(scope="module")
 def steps():
     by_name = {}
-    for kind, options in JOBS.values():
-        for stage in kind.sketch(options, Runner.of(options)):
+    for options in JOBS.values():
+        for stage in stages_of(options):
             by_name |= {f"{stage.name}: {name}": one for name, one in steps_of(stage.build).items()}
     return by_name
 

@@ -1,10 +1,5 @@
-"""Describe a job as it would be submitted, without submitting it: `--print-job`.
+"""The pipelines of the jobs as a runner gets them: their steps depend on no input and no model."""
 
-The steps of a job do not depend on its input, output or model. So none of these is read, and no
-network is used.
-"""
-
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,23 +10,93 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment
 from google.protobuf import json_format
 
-from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.baseline import job as of_baseline, sources
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.baseline_plan import BaselineJob, BaselinePlan
+from bertscore_beam.baseline.collect_sentences import read_stage
+from bertscore_beam.baseline.extract import SentenceIndex
+from bertscore_beam.baseline.layer_moments import ScorePairParts
+from bertscore_beam.baseline.sample import pair_stage, sample_stage
+from bertscore_beam.crawl.fetch import FetchPolicy
+from bertscore_beam.idf import job as of_idf
+from bertscore_beam.idf.counting import Counting
+from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.run import output
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
+from bertscore_beam.records.records import IDF_FILE
+from bertscore_beam.records.settings import SettingsByLanguage
+from bertscore_beam.records.summary import RunStart
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.progress import Build, Stage
-from bertscore_beam.run.runner import Runner, check_needs, new_pipeline
+from bertscore_beam.run.runner import Runner, new_pipeline
+from bertscore_beam.score import job as of_score
+from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.tune.job import score_stage
+from bertscore_beam.tune.layer_scores import ScoreParts
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_core import ScorerConfig
 
 
-def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
-    """Describe the pipelines of a job as JSON."""
-    jobs = []
-    for stage in stages:
-        if stage.runner.is_dataflow:
-            check_needs(options, stage.runner.beam_options)
-        jobs.append({"name": stage.name, **describe(stage.runner, stage.build)})
-    return output.escape_json(
-        mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
+def stages_of(options: RunOptions) -> list[Stage]:
+    """Return the stages of a job, each once, with made-up input."""
+    runner = Runner.of(options)
+    folder = OutputFolder(options.output)
+    match options:
+        case ScoreOptions():
+            return [of_score._stage(runner, _score_spec(options, runner, folder))]
+        case IdfOptions():
+            counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
+            return [of_idf._stage(runner, folder, counting)]
+        case TuneOptions():
+            step = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
+            return [score_stage(step, options, runner)]
+        case BaselineOptions():
+            return list(_baseline_stages(options, runner, folder))
+    raise TypeError(options)
+
+
+def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> ScoreSpec:
+    counts = options.idf == "corpus"
+    path = folder.path(IDF_FILE) if counts else options.idf
+    return ScoreSpec(
+        run="",
+        folder=folder,
+        settings=SettingsByLanguage(),
+        identity={},
+        fields=table_fields(options),
+        digest="",
+        start=RunStart(),
+        idf=IdfTablesFile()
+        if path == "none"
+        else IdfTablesFile(path=path, fingerprint=None if counts else ""),
+        group_by=options.group_by,
+        metrics=options.library_metrics,
+        own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),
+        index=options.index,
+        accelerator=options.accelerator,
+        is_remote=runner.is_remote,
     )
+
+
+def _baseline_stages(
+    options: BaselineOptions, runner: Runner, folder: OutputFolder
+) -> Iterator[Stage]:
+    plan = BaselinePlan(
+        options=options,
+        runner=runner,
+        scoring=Runner.of(options.for_scoring),
+        output=options.output,
+        source=sources.Source(options=options, languages=(), policy=FetchPolicy()),
+    )
+    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
+    yield read_stage(job)
+    yield sample_stage(job)
+    yield pair_stage(job)
+    if options.idf:
+        yield of_baseline._count_stage(job, ScorerConfig(idf=True))
+    step = ScorePairParts(config=ScorerConfig(), backend="", folder=folder)
+    yield of_baseline._score_stage(job, step)
 
 
 def describe(runner: Runner, build: Build) -> dict[str, Any]:
