@@ -47,16 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the engines' files, which no package registry has: see pipelines/run/test_engines.py."""
-    for name, what in ENGINE_FILES.items():
-        parser.addoption(f"--{name}", default=None, metavar="PATH", help=what)
+    """Take Prism, which no package registry has: see pipelines/run/test_engines.py."""
+    what = "Beam's Prism runner, as a zip or a program"
+    parser.addoption("--prism_location", default=None, metavar="PATH", help=what)
 
-
-ENGINE_FILES = {
-    "prism_location": "Beam's Prism runner, as a zip or a program",
-    "flink_job_server_jar": "Beam's job server for Flink",
-    "spark_job_server_jar": "Beam's job server for Spark",
-}
 
 THREADS = torch.get_num_threads()
 

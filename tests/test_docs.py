@@ -49,7 +49,6 @@ FOREIGN_FLAGS = {
     "--extra-index-url", "--no-deps",  # pip
     "--first-contact",  # tests.benchmarks.gpu
     "--try",  # tests.promises
-    "--flink_job_server_jar",  # pytest
 }  # fmt: skip
 
 

@@ -13,11 +13,9 @@ import apache_beam as beam
 import grpc
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
-from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.portability.job_server import ExternalJobServer, JavaJarJobServer
+from apache_beam.runners.portability.job_server import ExternalJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer
-from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import is_file
@@ -110,13 +108,6 @@ def _check_reachable(options: RunOptions) -> None:
 ANSWER_SECONDS = 10
 """How long a job service may take to answer; one that is there answers at once."""
 
-_PROGRAMS = {"prism": PrismJobServer, "flink": FlinkJarJobServer, "spark": SparkJarJobServer}
-_CURES = {
-    "prism": "Give -- --prism_location=PATH",
-    "flink": "Give -- --flink_job_server_jar=PATH",
-    "spark": "Give -- --spark_job_server_jar=PATH",
-}
-
 
 def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
     """Check that the job service of a runner answers, or that its program is there.
@@ -125,7 +116,7 @@ def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
     has to be fetched is fetched here, and kept as Beam keeps it.
     """
     endpoint = chosen.view_as(of_beam.PortableOptions).job_endpoint
-    if name not in {"portable", *_PROGRAMS} or endpoint == "embed":
+    if name not in {"portable", "prism"} or endpoint == "embed":
         return
     if endpoint is not None:
         try:
@@ -140,40 +131,31 @@ def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
             "PortableRunner needs --job_endpoint: got none; expected the address of a job service. "
             "Give -- --job_endpoint=HOST:PORT, or leave --runner out."
         )
-    elif not (
-        chosen.view_as(of_beam.FlinkRunnerOptions).flink_submit_uber_jar
-        or chosen.view_as(of_beam.SparkRunnerOptions).spark_submit_uber_jar
-    ):
-        _check_program(name, chosen)
+    else:
+        _check_prism(chosen)
 
 
-def _check_program(name: str, chosen: of_beam.PipelineOptions) -> None:
-    server = _PROGRAMS[name](chosen)
+def _check_prism(chosen: of_beam.PipelineOptions) -> None:
     try:
-        if isinstance(server, JavaJarJobServer):
-            server.local_jar(server.path_to_jar(), server._jar_cache_dir)
-            program = server._java_launcher
-        else:
-            program = server._get_executable_path()
+        PrismJobServer(chosen)._get_executable_path()
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(
-            f"the program of runner {name!r} is not there: got {' '.join(str(error).split())}; "
-            f"expected a file, or a network to fetch it from. {_CURES[name]}, or --job_endpoint."
+            f"the program of runner 'prism' is not there: got {' '.join(str(error).split())}; "
+            "expected a file, or a network to fetch it from. Give -- --prism_location=PATH, or "
+            "--job_endpoint."
         ) from error
-    if shutil.which(program) is None:
-        raise ConfigError(
-            f"runner {name!r} cannot be started: got no program {program!r}; expected one that may "
-            f"be executed. Install it, or give -- --job_endpoint=HOST:PORT."
-        )
 
 
 _FN_API = "fnapi"
 _LOCAL_RUNNER = "FnApiRunner"
+_NEVER_RUN = "no job has ever run on it; its job server is for PortableRunner to try"
 _REFUSED = {
     "dask": "it loses rows: elements emitted at the end of a bundle and all but one output of a "
     "step are dropped (Beam 2.77)",
     "bundlebaseddirect": "it loses the metrics of steps with side inputs (Beam 2.77)",
     "interactive": "it is for notebooks and cannot run this pipeline (Beam 2.77)",
+    "flink": _NEVER_RUN,
+    "spark": _NEVER_RUN,
 }
 _KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
 """Runners that have Beam's own options only; a job server adds options to others."""
@@ -240,7 +222,7 @@ class Runner:
         if name in _REFUSED:
             raise ConfigError(
                 f"runner {name!r} cannot be used: {_REFUSED[name]}. Leave --runner out, or give "
-                "FnApiRunner, DataflowRunner, FlinkRunner or SparkRunner."
+                "FnApiRunner, DataflowRunner, PrismRunner or PortableRunner."
             )
         if name in _OF_THIS_MACHINE:
             _check_local(options.beam)

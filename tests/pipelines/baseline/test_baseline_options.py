@@ -55,7 +55,7 @@ def test_pages_have_limits_of_words_and_given_sentences_have_none(changes, limit
     assert bool(words) == (limits != (None, None))
 
 
-FLINK = ("--runner=FlinkRunner", "--job_endpoint=embed")
+PORTABLE = ("--runner=PortableRunner", "--job_endpoint=embed")
 
 
 def options(tmp_path, **changes):
@@ -69,8 +69,8 @@ NO_DEVICE = "float16 needs to know the workers' device"
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"beam": FLINK, "dtype": "float16"}, NO_DEVICE),
-        ({"beam_scoring": FLINK, "dtype": "float16"}, NO_DEVICE),
+        ({"beam": PORTABLE, "dtype": "float16"}, NO_DEVICE),
+        ({"beam_scoring": PORTABLE, "dtype": "float16"}, NO_DEVICE),
         ({"beam_scoring": ("--no_wait_until_finish",)}, "cannot run detached"),
         ({"beam_scoring": ("--runner=DaskRunner",)}, "runner 'dask' cannot be used"),
         ({"beam_scoring": ("--direct_num_workers=many",)}, "Beam's options cannot be used"),

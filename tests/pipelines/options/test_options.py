@@ -159,12 +159,12 @@ def test_value_that_makes_sense_is_accepted(values):
 def test_credentials_are_not_described():
     options = score(
         input=["https://me:pw1@host/a.parquet?X-Amz-Signature=pw2&x=1"],
-        beam=["--runner=FlinkRunner", "--flink_password=pw3"],
+        beam=["--runner=PortableRunner", "--some_password=pw3"],
     )
     described = options.describe()
     assert "pw" not in json.dumps(described)
     assert described["input"] == ["https://***@host/a.parquet?X-Amz-Signature=***&x=1"]
-    assert described["beam"] == ["--runner=FlinkRunner", "--flink_password=***"]
+    assert described["beam"] == ["--runner=PortableRunner", "--some_password=***"]
     assert "pw3" in options.beam[1]
 
 

@@ -57,7 +57,7 @@ REFUSED = [
     # Beam would end the process, with its usage.
     *(
         (places(), (f"--runner={runner}", "--num_workers=many"), "got argument --num_workers: inv")
-        for runner in ("DataflowRunner", "FnApiRunner", "FlinkRunner")
+        for runner in ("DataflowRunner", "FnApiRunner", "PortableRunner")
     ),
     # Places that only the launcher has.
     (places("data/in"), DATAFLOW_FLAGS, "input is on this machine: got"),

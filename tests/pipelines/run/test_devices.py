@@ -110,7 +110,7 @@ SEVEN = {"beam": ("--number_of_worker_harness_threads=7",)}
         ({"device": "cuda:1", "workers": 2}, 2, (), 2, 4),
         (SEVEN, 3, ALL, 1, 7),
         ({"device": "cpu", **SEVEN}, 1, (), 1, 7),
-        ({"device": "cuda", "beam": ("--runner=FlinkRunner",)}, 1, (), None, 4),
+        ({"device": "cuda", "beam": ("--runner=PortableRunner",)}, 1, (), None, 4),
     ],
 )
 def test_every_gpu_gets_a_worker_and_a_worker_of_a_gpu_several_splits_at_once(

@@ -1,10 +1,9 @@
-"""The job on other engines, where what they need is given:
+"""The job on Prism, where it is given:
 
-    make engines PYTEST_ARGS="-k engines --flink_job_server_jar=PATH"
+    make engines PYTEST_ARGS="-k engines --prism_location=PATH"
 
-The jars come from Maven (beam-runners-flink-1.19-job-server, beam-runners-spark-3-job-server) and
-need Java. Prism is on the page of each release of Beam; a program `prism` on the PATH is taken as
-well. They must be of the Beam version in use.
+It is on the page of each release of Beam, and must be of the version in use. A program `prism` on
+the PATH is taken as well.
 """
 
 import shutil
@@ -22,11 +21,6 @@ from tests.support.workers import worker_pool
 
 pytestmark = pytest.mark.long
 
-ENGINES = {
-    "prism_location": "--runner=PrismRunner",
-    "flink_job_server_jar": "--runner=FlinkRunner --flink_master=[local]",
-    "spark_job_server_jar": "--runner=SparkRunner --spark_master_url=local[2]",
-}
 ROWS, SPLIT_ROWS = 60, 20
 
 
@@ -36,15 +30,13 @@ def pool():
         yield address
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture
 def engine(request, pool):
-    """Return the flags of an engine; a test is skipped where it is not."""
-    needed = request.param
-    on_path = shutil.which("prism") if needed == "prism_location" else None
-    path = request.config.getoption(needed) or on_path
+    """Return the flags of Prism; a test is skipped where it is not."""
+    path = request.config.getoption("prism_location") or shutil.which("prism")
     if path is None:
-        pytest.skip(f"--{needed} is not given: no package registry has it")
-    flags = [*ENGINES[needed].split(), f"--{needed}={path}"]
+        pytest.skip("--prism_location is not given: no package registry has it")
+    flags = ["--runner=PrismRunner", f"--prism_location={path}"]
     return [*flags, "--environment_type=EXTERNAL", f"--environment_config={pool}"]
 
 

@@ -20,9 +20,8 @@ JOBS = {
     "tune": TuneOptions(**COMMON, judgements=("in",), score_column="score", models=("m",)),
 }
 
-# What Flink's and Spark's translators of batch pipelines know, beside the stages that workers run
-# (FlinkBatchPortablePipelineTranslator and SparkBatchPortablePipelineTranslator of Beam). Dataflow
-# and Prism know them as well: https://beam.apache.org/documentation/runners/capability-matrix/
+# What translators of batch pipelines know, beside the stages that workers run: Dataflow, Prism, and
+# portable runners: https://beam.apache.org/documentation/runners/capability-matrix/
 OF_RUNNERS = {
     "beam:transform:impulse:v1",
     "beam:transform:flatten:v1",

@@ -47,11 +47,11 @@ def test_the_work_is_done_by_children_unless_none_is_needed(
 
 def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given(monkeypatch):
     monkeypatch.setattr("bertscore_beam.run.runner.check_service", lambda *_: None)
-    runner = Runner.of(options("--runner=FlinkRunner", workers=3))
+    runner = Runner.of(options("--runner=PortableRunner", workers=3))
     assert (runner.restarts, runner.children) == (0, 0)
     for restarts in (None, 0, 1):
-        chosen = options("--runner=FlinkRunner", restarts=restarts)
-        refused = pytest.raises(ConfigError, match=r"--restarts .* runner 'flink': got 1")
+        chosen = options("--runner=PortableRunner", restarts=restarts)
+        refused = pytest.raises(ConfigError, match=r"--restarts .* runner 'portable': got 1")
         with refused if restarts else nullcontext():
             runner.check(chosen)
 
@@ -77,8 +77,8 @@ def test_other_workers_of_this_machine_are_refused_by_name(runner, flags, cure):
     [
         (("--runner=DataflowRunner",), "DataflowRunner"),
         (("--runner", "DataflowRunner"), "DataflowRunner"),
-        (("--runner=FnApiRunner", "--runner=FlinkRunner"), "FlinkRunner"),
-        (("--runner=FlinkRunner", "--some_flink_option=3"), "FlinkRunner"),  # of its job server
+        (("--runner=FnApiRunner", "--runner=PortableRunner"), "PortableRunner"),
+        (("--runner=PortableRunner", "--some_option=3"), "PortableRunner"),  # of its job server
         (("--runner=DataflowRunner", "--runner=FnApiRunner"), "FnApiRunner"),
     ],
 )
@@ -103,8 +103,8 @@ def test_a_job_may_last_for_years_unless_a_limit_is_asked_for(flags, seconds):
         (("--runner=DataflowRunner",), {}, 1),
         (("--runner=DataflowRunner",), {"threads": 3}, 3),
         (("--runner=DataflowRunner", "--experiments=no_use_multiple_sdk_containers"), {}, None),
-        (("--runner=FlinkRunner",), {}, None),
-        (("--runner=FlinkRunner",), {"threads": 2}, 2),
+        (("--runner=PortableRunner",), {}, None),
+        (("--runner=PortableRunner",), {"threads": 2}, 2),
     ],
 )
 def test_threads_of_workers_elsewhere_follow_from_how_many_processes_a_machine_has(
@@ -126,7 +126,7 @@ FOUR = ("--runner=DataflowRunner", "--max_num_workers=4")
             ("--runner=DataflowRunner", "--num_workers=4", "--number_of_worker_harness_threads=4"),
             64,
         ),
-        (("--runner=FlinkRunner",), None),
+        (("--runner=PortableRunner",), None),
     ],
 )
 def test_machines_elsewhere_get_more_runs_each_than_workers_here(flags, runs):
@@ -149,6 +149,12 @@ def test_runner_that_loses_something_is_refused_with_the_reason(runner):
         Runner.of(options(f"--runner={runner}"))
 
 
+@pytest.mark.parametrize("runner", ["FlinkRunner", "SparkRunner"])
+def test_runner_that_has_never_run_a_job_is_refused_with_what_to_try(runner):
+    with pytest.raises(ConfigError, match=r"no job has ever run on it.*PortableRunner"):
+        Runner.of(options(f"--runner={runner}", "--some_option=3"))
+
+
 @pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (9, "1")])
 def test_threads_of_all_workers_together_are_the_cores_unless_the_user_has_chosen(
     monkeypatch, workers, threads
@@ -166,6 +172,6 @@ def test_threads_of_all_workers_together_are_the_cores_unless_the_user_has_chose
 def test_a_value_that_beam_refuses_is_refused_before_any_work():
     """Beam itself looks only when a pipeline is made, and the folder has been changed by then."""
     pair = ("--environment_config=x", "--environment_options=docker_container_image=y")
-    chosen = options("--runner=FlinkRunner", "--environment_type=DOCKER", *pair)
+    chosen = options("--runner=PortableRunner", "--environment_type=DOCKER", *pair)
     with pytest.raises(ConfigError, match="environment_config is incompatible with"):
         Runner.of(chosen).check(chosen)

@@ -167,7 +167,7 @@ def test_splits_are_cut_for_the_workers(dump, tmp_path):
     assert planned_rows(dump, out) == [366, 367, 367]
     assert planned_rows(dump, out, workers=4) == [366, 367, 367]
     assert planned_rows(dump, out, split_rows=600, workers=4) == [550, 550]
-    remote = ("--runner=FlinkRunner", "--flink_master=localhost:1")
+    remote = ("--runner=PortableRunner", "--job_endpoint=localhost:1")
     assert planned_rows(dump, out, *remote) == [1_100]
     assert planned_rows(dump, out, *remote, "--num_workers=1") == [366, 367, 367]
 
