@@ -36,7 +36,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEP = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 OUTPUT = "build/my-scores"
-NEEDED = {verb: ["--input", "a"] for verb in ("score", "idf", "import")}
+NEEDED = {verb: ["--input", "a"] for verb in ("score", "idf")}
 NEEDED["tune"] = ["--judgements", "a", "--score-column", "c"]
 """What a config brings, beside the output."""
 

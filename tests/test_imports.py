@@ -44,7 +44,7 @@ def test_importing_them_loads_nothing_that_takes_seconds(stages):
 
 
 EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu vl_convert"
-NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables compare.compare idf.job imports.job
+NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables compare.compare idf.job
 pairs.batches pairs.transform score.job score.rescale"""
 
 

@@ -12,7 +12,7 @@ from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.score_options import ImportOptions, ScoreOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.loading import check_models
 from bertscore_beam.run.output import NOTHING_KEPT, Outcome
 from bertscore_beam.run.temporary import temporary_folder
@@ -76,7 +76,7 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
     from bertscore_beam.run.job import run_job  # here, since it takes time
     from bertscore_beam.run.runner import usable_cores  # here, since it takes time
 
-    if isinstance(options, ScoreOptions | ImportOptions):
+    if isinstance(options, ScoreOptions):
         _warn_of_output(options)
     if isinstance(options, DumpOptions):
         _announce_model(options)
@@ -90,7 +90,7 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
     return run_job(named(job), options, say, quiet=output_mode().quiet)
 
 
-def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:
+def _warn_of_output(options: ScoreOptions) -> None:
     """Warn of an output where other commands that read the same input will find it."""
     output = PurePath(_whole(options.output))
     for path in options.input:

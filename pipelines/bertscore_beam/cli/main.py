@@ -83,7 +83,6 @@ COMMANDS: Mapping[str, Command] = {
     "select": Command("options.score_options.SelectOptions", job="score.job.SCORE"),
     "rescale": Command("options.score_options.RescaleOptions", job="score.rescale.RESCALE"),
     "idf": Command("options.score_options.IdfOptions", job="idf.job.IDF"),
-    "import": Command("options.score_options.ImportOptions", job="imports.job.IMPORT"),
     "baseline": Command("baseline.baseline_options.BaselineOptions", job="baseline.job.BASELINE"),
     "baseline compare": Command(
         "options.answer_options.TablesOptions", "cli.tables.compare_tables"

@@ -43,13 +43,6 @@ def partitions_of(path: str) -> str:
     return json.dumps(list(values.items()), ensure_ascii=True) if values else ""
 
 
-def above_partitions(folder: str) -> str:
-    """Return the deepest folder on the way to a folder that is above all partition columns."""
-    names = folder.split("/")
-    places = (place for place, name in enumerate(names) if _PAIR.fullmatch(name))
-    return "/".join(names[: next(places, len(names))])
-
-
 def logged_column(name: str, kind: pa.DataType) -> dict[str, str]:
     """Return a column as the log of a table has it, for `with_partitions`.
 

@@ -391,39 +391,3 @@ class RescaleOptions(RunOptions):
                 "nothing, since a run is rescaled in this process, a million rows in seconds",
                 "Leave it out.",
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions(RunOptions):
-    """Turn files of text into Parquet, a file each. Files that have not changed are left alone.
-
-    Attributes:
-        input: Files, folders or globs to read.
-        input_format: Format of the input: `auto` goes by the names of the files (.jsonl, .ndjson,
-            .json, .csv, .tsv; also with .gz or .zst); `tsv-raw` is a TSV in which quotes are
-            ordinary characters.
-        candidate_column: Columns that jobs will name as candidates. A line of JSON whose value does
-            not fit a column that is named here is rejected; other columns become JSON then.
-        reference_column: Column that jobs will name as references.
-        columns: Other columns that jobs will name: languages, groups, idf.
-    """
-
-    example = "bertscore-beam import --input 'dump/*.jsonl' --output parquet"
-    daily: ClassVar = {
-        "what to do": "input output input_format candidate_column reference_column columns "
-        "overwrite workers dry_run"
-    }
-
-    input: tuple[str, ...] = field(metadata={"metavar": "PATH", "short": "-i"})
-    input_format: Literal["auto", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
-    candidate_column: tuple[str, ...] = field(
-        default=("candidate",), metadata={"metavar": "COLUMN"}
-    )
-    reference_column: str = "reference"
-    columns: tuple[str, ...] = field(default=(), metadata=COLUMNS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("input", bool(self.input), "at least one path", "Name what to import.")
-        self._check("candidate_column", bool(self.candidate_column), "a column", "Name one.")
-        self._check_texts("input", "candidate_column", "reference_column", "columns")

@@ -210,9 +210,8 @@ def plan_score(
 def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
     return ConfigError(
         f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
-        f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Run `bertscore-beam import "
-        "--input INPUT --output FOLDER` first and give FOLDER as --input, or leave out "
-        "--no_wait_until_finish."
+        f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Leave out "
+        "--no_wait_until_finish, or write the texts as Parquet yourself."
     )
 
 

@@ -11,12 +11,7 @@ from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options.declare import declared
 from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score_options import (
-    IdfOptions,
-    ImportOptions,
-    RescaleOptions,
-    ScoreOptions,
-)
+from bertscore_beam.options.score_options import IdfOptions, RescaleOptions, ScoreOptions
 from bertscore_beam.tune.tune_options import TuneOptions
 from tests.support.dumps import read_output
 from tests.support.jobs import score_arguments as arguments
@@ -102,7 +97,6 @@ def test_models_prints_the_registry(ran):
     [
         ("score", ScoreOptions, {"input": "in", "output": "out"}),
         ("idf", IdfOptions, {"input": "in", "output": "out"}),
-        ("import", ImportOptions, {"input": "in", "output": "out"}),
         ("rescale", RescaleOptions, {"run": "run", "baseline": "b.tsv", "output": "out"}),
         ("baseline", BaselineOptions, {"languages": "en", "crawl": "C", "output": "out"}),
         ("tune", TuneOptions, {"judgements": "j", "score_column": "human", "output": "out"}),

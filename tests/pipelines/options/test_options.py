@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertscore_beam.options.declare import declared
-from bertscore_beam.options.score_options import IdfOptions, ImportOptions, ScoreOptions
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.options.values import load_yaml
 from bertscore_core.errors import ConfigError
 
@@ -57,7 +57,7 @@ def test_defaults_are_those_of_the_readme():
     assert (options.min_rows, options.max_truncated_fraction) == (1, None)
 
 
-@pytest.mark.parametrize("kind", [ScoreOptions, IdfOptions, ImportOptions])
+@pytest.mark.parametrize("kind", [ScoreOptions, IdfOptions])
 def test_every_option_can_be_set_and_is_described(kind):
     options = [option for option in declared(kind) if option.field not in IN_PLACE_OF_INPUT]
     given = {option.field: other_value(option) for option in options}

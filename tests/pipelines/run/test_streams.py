@@ -37,10 +37,10 @@ def full():
 
 
 @pytest.fixture
-def importing(tmp_path):
+def counting(tmp_path):
     """Return a command that is a whole run with a worker process, and loads no model."""
     write_text(tmp_path / "in.jsonl", to_jsonl([{"candidate": "a", "reference": "b"}]))
-    return [COMMAND, "import", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out"]
+    return [COMMAND, "idf", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.npz"]
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(
 @pytest.mark.parametrize(
     ("kind", "closed"),
     [
-        ("importing", "<&- >&- 2>&-"),
-        pytest.param("importing", "<&- >&-", marks=pytest.mark.long),
+        ("counting", "<&- >&- 2>&-"),
+        pytest.param("counting", "<&- >&-", marks=pytest.mark.long),
         pytest.param("scoring", "<&- >&- 2>&-", marks=pytest.mark.long),
         pytest.param("scoring", "<&- >&-", marks=pytest.mark.long),
     ],
@@ -75,7 +75,7 @@ def test_a_run_with_closed_descriptors_succeeds(request, kind, closed):
     command = request.getfixturevalue(kind)
     shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *command]
     assert subprocess.run(shell, timeout=300).returncode == DONE
-    assert (command[-1] / "_SUCCESS").exists()
+    assert command[-1].is_file() or (command[-1] / "_SUCCESS").exists()
 
 
 @pytest.mark.long

@@ -246,10 +246,10 @@ def test_text_is_not_imported_into_the_folder_of_another_command(out, run, impor
     assert left == before
 
 
-def test_detached_job_with_text_names_the_command_that_imports(tmp_path, mixed):
+def test_detached_job_with_text_is_refused_with_the_cure(tmp_path, mixed):
     flags = ("--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish")
     chosen = jobs.job_options(mixed, tmp_path / "out", beam=flags)
-    with pytest.raises(ConfigError, match=r"3 files of text.*bertscore-beam import --input INPUT"):
+    with pytest.raises(ConfigError, match=r"3 files of text.*Leave out --no_wait_until_finish"):
         plan_score(chosen, Runner.of(chosen))
     assert not (tmp_path / "out").exists()
 

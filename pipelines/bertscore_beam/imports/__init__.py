@@ -1,1 +1,0 @@
-"""The import job: files of text become Parquet."""
