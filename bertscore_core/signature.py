@@ -17,8 +17,7 @@ UPSTREAM_VERSION = "0.3.12"
 
 _HEADS = {"bertscore": False, "bs": True}
 
-# Fields that are left out if they have this value, which scores had before there was the field. So
-# signatures and folders of earlier versions stay equal to those of this one.
+# Fields that are left out if they have this value: that of nearly all scores.
 _LEFT_OUT = {"long_text": "truncate", "references": "best"}
 
 ANY_BATCH = "any"
@@ -47,7 +46,7 @@ class Signature:
             bert-score gives it, `zero`, or `null` for no score.
         dtype: Number format of the encoder: `float32`; `bfloat16-true` or `float16-true` if weights
             and what flows between layers have it; `bfloat16` if matrix products alone have it
-            (OpenVINO, and torch in versions before this name).
+            (OpenVINO).
         batch_tokens: Requested padded tokens of a forward pass: `1024`, or `1024/4` if a small
             number of texts is cut into four batches, or `packed-1024` if texts are laid end to end.
             In float32 it is `any`, since there batches move scores by rounding alone, by at most
@@ -99,9 +98,6 @@ class Signature:
     def parse(cls, text: str) -> "Signature":
         """Read a signature in its short or long form.
 
-        A signature older than the field `batch_tokens` gets `any` in float32. In other formats it
-        gets `unknown`, which is equal to no budget.
-
         Raises:
             SignatureError: the text is not a signature, or fields are missing, unknown or doubled.
         """
@@ -120,10 +116,6 @@ class Signature:
                     "once."
                 )
             values[name] = unquote(value)
-        # Baselines and parts of earlier versions have such signatures, and must stay readable.
-        if "dtype" in values:
-            before = ANY_BATCH if values["dtype"] == "float32" else "unknown"
-            values.setdefault("batch_tokens", before)
         values = {**_LEFT_OUT, **values}
         missing = _SHORT.keys() - values.keys()
         if missing:

@@ -142,20 +142,18 @@ class CaveatOfGroups:
     number: float
 
 
-def caveats_of_values(
-    unknown: UnknownTokens, clipped: int | None, ways: int = 1
-) -> tuple[Caveat, ...]:
+def caveats_of_values(unknown: UnknownTokens, clipped: int, ways: int = 1) -> tuple[Caveat, ...]:
     """Return the caveats of a mean or difference itself; others are of its error and interval.
 
     Args:
         unknown: The unknown tokens of its rows: up to 5% of them are no caveat.
-        clipped: How many of its rows are clipped; None if that is not known.
+        clipped: How many of its rows are clipped.
         ways: In how many ways the texts of a corpus are cut.
     """
     share = unknown.fraction or 0.0
     numbers = {
         CaveatKind.UNKNOWN_TOKENS: share if share > MANY_UNKNOWN else 0,
-        CaveatKind.CLIPPED: clipped or 0,
+        CaveatKind.CLIPPED: clipped,
         CaveatKind.SEVERAL_TOKENIZERS: ways if ways > 1 else 0,
     }
     return tuple(Caveat(kind=kind, number=number) for kind, number in numbers.items() if number)

@@ -24,13 +24,11 @@ class UnknownTokens(Sums):
         tokens: Tokens of the candidates and references that hold text, of the rows counted.
         unknown: Those of them that stand for text which the vocabulary lacks, such as `[UNK]`.
         only_unknown: Rows with such tokens and no known one.
-        not_counted: Rows whose scores are of a version that did not count these tokens.
     """
 
     tokens: int = 0
     unknown: int = 0
     only_unknown: int = 0
-    not_counted: int = 0
 
     @classmethod
     def by_group(
@@ -50,13 +48,12 @@ class UnknownTokens(Sums):
             np.where(is_counted, held, 0),
             np.where(is_counted, lacking, 0),
             (held == lacking) & (held > 0),
-            ~is_counted,
         )
         # Doubles hold whole numbers up to 2**53.
         sums = [np.bincount(groups, own, minlength=number).astype(int).tolist() for own in columns]
         return [
-            cls(tokens=held, unknown=lacking, only_unknown=rows, not_counted=others)
-            for held, lacking, rows, others in zip(*sums, strict=True)
+            cls(tokens=held, unknown=lacking, only_unknown=rows)
+            for held, lacking, rows in zip(*sums, strict=True)
         ]
 
     @classmethod
@@ -77,7 +74,6 @@ class UnknownTokens(Sums):
             "unknown_tokens": self.unknown,
             "unknown_fraction": self.fraction,
             "only_unknown_tokens": self.only_unknown,
-            "unknown_not_counted": self.not_counted,
         }
 
 

@@ -338,7 +338,7 @@ class ScoreSummary(Sums):
         rows: Rows seen.
         scored: Rows with scores; over these the measures are added up.
         sums: Precision, recall and F1 added up; F1 is that of `clipped_f1`.
-        clipped: Scored rows whose F1 is clipped; None if the sum of F1 is not of clipped values.
+        clipped: Scored rows whose F1 is clipped.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
         unknown: Tokens of the scored rows that the model does not know.
@@ -349,7 +349,7 @@ class ScoreSummary(Sums):
     rows: int = 0
     scored: int = 0
     sums: ExactSums = NO_SCORES
-    clipped: int | None = 0
+    clipped: int = 0
     truncated: int = 0
     windowed: int = 0
     unknown: UnknownTokens = field(default_factory=UnknownTokens)

@@ -1,9 +1,6 @@
 """What is public stays public: a change of this list is a change of the interface."""
 
 import inspect
-from importlib import import_module
-
-import pytest
 
 import bertscore_core
 
@@ -22,16 +19,6 @@ replace_bert_score rescale score settle spearman
 def test_public_names_are_frozen():
     assert sorted(bertscore_core.__all__) == sorted(PUBLIC.split())
     assert all(hasattr(bertscore_core, name) for name in bertscore_core.__all__)
-
-
-@pytest.mark.parametrize("place", ["stats.kendall", "explanations.picture"])
-def test_names_of_version_0_2_warn_where_they_were(place):
-    package, _, name = place.partition(".")
-    with pytest.warns(DeprecationWarning, match=f"import {name} from bertscore_core"):
-        found = getattr(import_module(f"bertscore_core.{package}"), name)
-    assert found is getattr(bertscore_core, name)
-    with pytest.raises(AttributeError, match="has no attribute 'no_name'"):
-        import_module(f"bertscore_core.{package}").no_name  # noqa: B018
 
 
 def test_everything_public_is_documented():

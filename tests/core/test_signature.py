@@ -34,16 +34,6 @@ def test_text_that_is_no_signature_is_refused(text, message):
         Signature.parse(text)
 
 
-@pytest.mark.parametrize(("dtype", "batches"), [("float32", "any"), ("bfloat16", "unknown")])
-def test_signature_from_before_batches_were_named_is_read(dtype, batches):
-    """Else a baseline made then would lose the check of its weights."""
-    now = Signature(**VALUES | {"dtype": dtype, "batch_tokens": "1024/4"})
-    for short, name in ((False, "batch_tokens"), (True, "bt")):
-        before = now.format(short=short).replace(f"|{name}:1024/4", "")
-        actual = Signature.parse(before)
-        assert actual == dataclasses.replace(now, batch_tokens=batches)
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -97,7 +97,7 @@ def test_rows_that_were_not_counted_are_left_out_of_the_share():
     tokens, unknown = np.array([4, NOT_COUNTED, 0, 6, 2]), np.array([1, NOT_COUNTED, 0, 6, 0])
     groups = np.array([0, 0, 1, 1, 1])
     first, second, third = UnknownTokens.by_group(tokens, unknown, groups, 3)
-    assert first == UnknownTokens(tokens=4, unknown=1, not_counted=1)
+    assert first == UnknownTokens(tokens=4, unknown=1)
     assert second == UnknownTokens(tokens=8, unknown=6, only_unknown=1)
     assert (first.fraction, third.fraction) == (0.25, None)
     assert first + second == UnknownTokens.of(tokens, unknown)

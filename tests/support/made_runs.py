@@ -18,9 +18,10 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
 from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize, summary_of_languages
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
@@ -144,9 +145,9 @@ def made_run(
         "started": started,
         "reused": None,
     }
-    _write(folder / RUN_FILE, json.dumps(run).encode())
-    _write(folder / SUMMARY_FILE, json.dumps(summary).encode())
-    _write(folder / SUCCESS_FILE, json.dumps({"run": run["run"]}).encode())
+    _write(folder / RUN_FILE, to_json({"format": FORMAT, **run}, indent=2))
+    _write(folder / SUMMARY_FILE, to_json(summary, indent=2))
+    _write(folder / SUCCESS_FILE, to_json({"run": run["run"]}))
     return folder
 
 
@@ -194,7 +195,7 @@ def _summary(table: pa.Table) -> ScoreSummary:
     measures = [table[name].to_numpy()[there] for name in columns.SCORES.values()]
     rejected = table.filter(pa.array(~there))
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
-    unknown = UnknownTokens(not_counted=int(there.sum()))
+    unknown = UnknownTokens()
     if columns.UNKNOWN in table.column_names:
         counted = columns.counted_tokens(*map(table.column, columns.UNKNOWN_COLUMNS))
         unknown = UnknownTokens.of(*(numbers[there] for numbers in counted))
@@ -208,6 +209,14 @@ def _summary(table: pa.Table) -> ScoreSummary:
         reasons=Counter(filter(None, table[columns.ERROR].to_pylist())),
         rejected_reasons=Counter(filter(None, rejected[columns.ERROR].to_pylist())),
     )
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    """Change values of a JSON object of a run, with a digest of what it says then."""
+    content = json.loads(path.read_bytes())
+    content.pop("digest", None)
+    before = json.dumps(content | changes, indent=2).removesuffix("\n}")
+    path.write_text(f'{before},\n  "digest": "{digest_of(before)}"\n}}')
 
 
 def _write(path: Path, data: bytes) -> None:

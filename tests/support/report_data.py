@@ -53,7 +53,6 @@ def group_row(
         "rejected": 7 if f1 is not None else rows,
         "truncated": rows // 90,
         **dict.fromkeys(("text_tokens", "unknown_tokens", "only_unknown_tokens"), 0),
-        "unknown_not_counted": 0,
         "reasons": {},
         "rejected_reasons": {},
     }

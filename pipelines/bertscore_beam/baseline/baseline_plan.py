@@ -24,7 +24,7 @@ from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
 from bertscore_core.config import Settings
-from bertscore_core.errors import ConfigError, SignatureError, UnknownLanguageError
+from bertscore_core.errors import ConfigError, SignatureError, UnknownLanguageError, load_json
 from bertscore_core.registry import model_for_language
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
@@ -128,13 +128,22 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not holds_data:
         return {}
     check_same_run(before, plan.identity)
-    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
+    described = {stem: _description(folder, stem) for stem in list_tables(names)}
     for language in plan.source.languages:
         of_language = [own for stem, own in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
         for model in plan.models:
             _check_weights(model, sources.table_path(language, model.name), described)
     return before or {}
+
+
+def _description(folder: OutputFolder, stem: str) -> dict[str, Any]:
+    """Return what is said of a table beside it; nothing if that is damaged. It has no digest."""
+    try:
+        content = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def list_tables(names: Mapping[str, int]) -> list[str]:

@@ -27,7 +27,7 @@ from bertscore_beam.crawl.fetch import CrawlFileError
 from bertscore_beam.crawl.sampling import Hashes
 from bertscore_beam.crawl.warc import RECORDS, RECORDS_BROKEN
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
+from bertscore_beam.run.folder import OutputFolder, read_run, write_run
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.progress import Stage
@@ -134,7 +134,7 @@ def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> Non
             f"{job.plan.source.shown} for {', '.join(changed)}; expected the same. Choose another "
             "--output, or use --overwrite to start again."
         )
-    job.folder.write_json(RUN_FILE, {**noted, "files": before | digests})
+    write_run(job.folder, {**noted, "files": before | digests})
 
 
 def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> int:

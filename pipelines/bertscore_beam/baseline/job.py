@@ -33,11 +33,11 @@ from bertscore_beam.baseline.sample import make_pairs
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
-    RUN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
     declare_success,
+    write_run,
 )
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
@@ -66,8 +66,8 @@ def begin_baseline(
     if must_start_again:
         baseline_tables.delete_output(folder)
     folder.delete_temporary()
-    folder.write_json(
-        RUN_FILE,
+    write_run(
+        folder,
         {
             "run": job.run,
             "files": {} if must_start_again else before.get("files", {}),

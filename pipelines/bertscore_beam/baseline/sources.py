@@ -141,7 +141,7 @@ class PairPart:
     """Pairs of one language in one Parquet file.
 
     `same_host` counts the pairs whose sentences are from one host; `overlap` see `count_overlap`.
-    `digest` is that of the file; "" if an earlier version wrote it.
+    `digest` is that of the file.
     """
 
     language: str
@@ -149,7 +149,7 @@ class PairPart:
     rows: int
     same_host: int
     overlap: Overlap
-    digest: str = ""
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +183,7 @@ def write_record(folder: OutputFolder, path: str, record: SampleRecord | PairsRe
 
 def read_record(folder: OutputFolder, path: str) -> dict[str, Any]:
     """Return the fields of a record; none if there is none, or if it is damaged."""
-    content = folder.read_json(path)
-    fields: dict[str, Any] = content.get("record", content)  # earlier versions wrote no digest
+    fields: dict[str, Any] = folder.read_json(path).get("record", {})
     return fields
 
 
@@ -222,7 +221,7 @@ def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder)
     reason = mask_credentials(f"{type(error).__name__}: {error}")
     logger.warning("not read: %s: %s", mask_credentials(file.name), reason)
     note = {"file": file.name, "path": mask_credentials(file.path), "reason": reason}
-    folder.write(failed_path(file.label), json.dumps(note, ensure_ascii=False).encode())
+    folder.write(failed_path(file.label), to_json(note))
 
 
 # The source of the sentences: a crawl, WET files, documents, or sentences that are given.

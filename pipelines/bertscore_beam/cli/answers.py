@@ -1,5 +1,8 @@
 """`groups`, `compare`, `report` and `check`: what finished runs say."""
 
+from dataclasses import replace
+from typing import Any
+
 from bertscore_beam.cli.show import print_error, report, say
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import (
@@ -17,7 +20,13 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import CheckOptions, GroupsOptions
 from bertscore_beam.pages.group_rows import check_outside, outcome_of_groups
 from bertscore_beam.pages.report_options import ReportOptions
-from bertscore_beam.records.finished import check_parts, open_finished, read_notes, why_not_done
+from bertscore_beam.records.finished import (
+    check_parts,
+    open_finished,
+    read_notes,
+    why_not_done,
+    without_other_formats,
+)
 from bertscore_beam.records.groups import group_name
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import BROKEN, DONE, UNJUDGED, WORSE, Outcome, TextTable
@@ -38,7 +47,12 @@ def print_comparison(options: CompareOptions) -> int:
     from bertscore_beam.compare.compare import check_paired, compare_runs
 
     with before_work():
-        compared = compare_runs(options)
+        against, note = without_other_formats(options.against)
+        if note and not against:  # as in a first night, which has none to be worse than
+            passed = None if options.fail_if_drop is None else True
+            document: dict[str, Any] = {"passed": passed, "comparisons": [], "rankings": []}
+            return report(Outcome(document=document, warnings=(note,), is_answer=True))
+        compared = compare_runs(replace(options, against=against))
     if options.fail_if_drop is None:
         check_paired(compared)
     status = _STATUSES[compared.passed]
@@ -47,7 +61,7 @@ def print_comparison(options: CompareOptions) -> int:
             status=status,
             shown=tables_of(compared),
             document=document_of(compared),
-            warnings=(*warnings_in(compared), *failures_of(compared)),
+            warnings=(*filter(None, [note]), *warnings_in(compared), *failures_of(compared)),
             is_answer=status == DONE,
         )
     )
@@ -67,7 +81,9 @@ def write_report(options: ReportOptions) -> int:
             "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
     with before_work(), reaching("RUN", *runs):
-        data = collect(options)
+        against, note = without_other_formats(options.against)
+        scoring = options.scoring if against else {}
+        data = collect(replace(options, against=against, scoring=scoring))
     page = render(data)
     with reaching("--output", options.output):
         write_atomically(options.output, page.encode())
@@ -102,7 +118,7 @@ def write_report(options: ReportOptions) -> int:
             status=status,
             shown=(TextTable("Report", ("", ""), rows),),
             document=document,
-            warnings=failures_of(compared),
+            warnings=(*filter(None, [note]), *failures_of(compared)),
             is_answer=status == DONE,
         )
     )

@@ -89,7 +89,7 @@ OUTPUT_COLUMNS = (
 )
 
 UNKNOWN_COLUMNS = (TEXT_TOKENS, UNKNOWN)
-"""The columns that parts of earlier versions do not have."""
+"""The columns from which `counted_tokens` are known."""
 
 
 def counted_tokens(

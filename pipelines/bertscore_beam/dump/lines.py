@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.files.checked import digest_of
-from bertscore_core.errors import InputError
 
 PARSER_KEY = b"bertscore.text"
 """Key in the metadata of a Parquet file that was written from text; the value is `PARSER`."""
@@ -25,8 +24,6 @@ SOURCE_KEY = b"bertscore.source"
 _PYTHON = ".".join(platform.python_version_tuple()[:2])
 PARSER = f"3, orjson {orjson.__version__}, Python {_PYTHON}"
 """Version of everything that decides a value. Files of another one must be written again."""
-_KNOWN = (b"1", b"2", b"3")
-"""First words of versions that are read: the lines of their files are told alike."""
 LINE_COLUMN = "bertscore_line"
 """Last column of a Parquet file that was written from text."""
 LINE_TYPE = pa.struct(
@@ -103,20 +100,12 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
     """Return the schema of a Parquet file without what is only there if it was written from text.
 
     With it comes a digest of how the text was read, 16 hexadecimal digits; "" for any other file.
-
-    Raises:
-        InputError: It was written by another version, in a way that this one does not know.
     """
     metadata = dict(schema.metadata or {})
     parser, _ = metadata.pop(PARSER_KEY, None), metadata.pop(SOURCE_KEY, None)
     place = schema.get_field_index(LINE_COLUMN)
     if parser is None or place < 0 or schema.field(place).type != LINE_TYPE:
         return schema, ""
-    if (got := parser.partition(b",")[0]) not in _KNOWN:
-        raise InputError(
-            f"it was made from text by another version of bertscore-beam: got {got!a}; "
-            f"expected one of {', '.join(map(ascii, _KNOWN))}. Import the text again."
-        )
     schema = schema.remove(place).with_metadata(metadata)
     return schema, digest_of(parser + schema.serialize().to_pybytes(), 16)
 

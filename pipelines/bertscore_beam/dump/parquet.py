@@ -157,10 +157,10 @@ def footer_digest(data: bytes) -> str:
 
 
 def _read_copy(path: str) -> bytes:
-    """Return a copy of a footer, a Parquet file without rows; earlier versions wrote no digest."""
+    """Return a copy of a footer, a Parquet file without rows."""
     data = read_bytes(path)
     with reading(path):
-        return data if data.endswith(_MARK) else without_digest(data)
+        return without_digest(data)
 
 
 def _checked_footer(source: pa.NativeFile | RemoteFile, digest: str) -> pq.FileMetaData:

@@ -74,7 +74,7 @@ def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
 
 
 def from_json(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that `to_json` was given, or one that earlier versions wrote.
+    """Return the JSON object that `to_json` was given.
 
     Raises:
         ValueError: It is damaged, or no JSON object.
@@ -82,10 +82,10 @@ def from_json(data: bytes) -> dict[str, Any]:
     content = load_json(data)
     if not isinstance(content, dict):
         raise ValueError("no JSON object")
-    if last := _LAST_KEY.search(data, max(0, len(data) - _MOST_LAST)):
-        del content["digest"]
-        if digest_of(data[: last.start()]).encode() != last[1]:
-            raise ValueError("other bytes than were written")
+    last = _LAST_KEY.search(data, max(0, len(data) - _MOST_LAST))
+    if last is None or digest_of(data[: last.start()]).encode() != last[1]:
+        raise ValueError("other bytes than were written")
+    del content["digest"]
     return content
 
 

@@ -53,6 +53,7 @@ from bertscore_beam.run.folder import (
     SPLIT_ROWS,
     OutputFolder,
     given_split_rows,
+    write_run,
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage
 from bertscore_beam.run.loading import scorer_config, tokenizer_facts
@@ -306,7 +307,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
     imports = imports_among(folder.files())
     delete_other_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
-    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
+    write_run(folder, {SPLIT_ROWS: planned.plan.split_rows})
     plan = plan_to_bytes(planned.plan)
     folder.write(PLAN_FILE, plan)
     counting, splits = planned.counting(folder), planned.plan.splits

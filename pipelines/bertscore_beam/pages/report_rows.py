@@ -36,7 +36,7 @@ from bertscore_beam.pages.report_data import (
 )
 from bertscore_beam.pages.report_options import MEASURE, ReportOptions
 from bertscore_beam.pages.words import ORDERED_BY, signature_sentences
-from bertscore_beam.records.earlier_run import damaged_runs_note, scoring_runs
+from bertscore_beam.records.earlier_run import scoring_runs
 from bertscore_beam.records.finished import FinishedRun, RowPlace, open_finished, read_rows, utc
 from bertscore_beam.records.groups import (
     GroupRow,
@@ -114,7 +114,7 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     if not has_magic(pattern):
         return [pattern], []
     with reaching("RUN", pattern):
-        runs, damaged = scoring_runs(pattern, "RUN")
+        runs, others = scoring_runs(pattern, "RUN")
         roots = [run.root for run in runs]
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
@@ -126,8 +126,8 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     notices = []
     if left_out := len(roots) - len(done):
         notices.append(f"Runs of the series that are not done are left out: {left_out:,}.")
-    if words := damaged_runs_note(damaged):
-        notices.append(words.strip())
+    if others:
+        notices.append(others.strip())
     return done, notices
 
 

@@ -15,7 +15,7 @@ from bertscore_beam.records.finished import RunNotes, read_notes
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
+from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder, successful_run
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature, score_differences
 
@@ -90,22 +90,24 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[Reusa
     why = ""
     if reuse.startswith(_LATEST):
         pattern = reuse.removeprefix(_LATEST)
-        runs, damaged = scoring_runs(pattern, "--reuse latest:")
+        runs, left_out = scoring_runs(pattern, "--reuse latest:")
         source = _latest(runs, output)
         order = "the dates of the folders" if _are_dated(runs) else "time"
         why = f" It is the newest by {order}."
-        left_out = damaged_runs_note(damaged)
         if source is None:
             shown = mask_credentials(pattern)
             note = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
             return None, note + left_out
         why += left_out
     else:
-        source = _open(absolute(reuse), output)
+        try:
+            source = _open(absolute(reuse), output)
+        except OtherFormatError as error:
+            return None, f"No scores can be reused: {error} Everything is scored."
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
         note = (
-            f"No scores can be reused from {source.shown}: it stored none. It has written no part, "
-            "or an earlier version of bertscore-beam made it. Everything is scored."
+            f"No scores can be reused from {source.shown}: it has written no part. Everything is "
+            "scored."
         )
         return None, note
     if others := differences(source, now):
@@ -142,24 +144,27 @@ def _latest(runs: Sequence[DatedRun], output: str) -> ReusableRun | None:
     return None
 
 
-def damaged_runs_note(damaged: Sequence[str]) -> str:
-    """Say which runs are passed over since they are damaged, after a space; "" for none."""
-    if not damaged:
-        return ""
-    return (
-        f" Runs left out because their {RUN_FILE} is damaged: {len(damaged):,}, such as "
-        f"{mask_credentials(damaged[-1])!r}."
-    )
+def _left_out(errors: Mapping[str, Exception]) -> str:
+    """Say which runs are passed over since they cannot be read, after a space; "" for none."""
+    note = ""
+    for kind, why in ((InputError, "is damaged"), (OtherFormatError, "is of another version")):
+        roots = [root for root, error in errors.items() if isinstance(error, kind)]
+        if roots:
+            note += (
+                f" Runs left out because their {RUN_FILE} {why}: {len(roots):,}, such as "
+                f"{mask_credentials(roots[-1])!r}."
+            )
+    return note
 
 
-def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], list[str]]:
+def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], str]:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
 
     If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
     these: a night that is scored again stays where it was. Otherwise that of their times counts.
 
     Returns:
-        The runs, and the folders of those whose `_run.json` is damaged.
+        The runs; and a note of others, after a space, if there are any that cannot be read.
 
     Raises:
         OSError: A folder cannot be listed or read.
@@ -173,23 +178,24 @@ def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], list[str]]:
         )
     paths = (match.path for match in searched.found if match.trouble is None)
     roots = [absolute(path.removesuffix(RUN_FILE).rstrip("/")) for path in paths]
-    runs, damaged = [], []
+    runs: list[DatedRun] = []
+    errors: dict[str, Exception] = {}
     for root, notes in zip(roots, in_parallel(_notes_in, roots), strict=True):
-        if isinstance(notes, InputError):
-            damaged.append(root)
+        if isinstance(notes, Exception):
+            errors[root] = notes
         elif notes is not None and notes.started is not None:
             runs.append(DatedRun(started=notes.started, root=root, notes=notes))
     by_date = _are_dated(runs)
     runs.sort(
         key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
     )
-    return runs, damaged
+    return runs, _left_out(errors)
 
 
-def _notes_in(root: str) -> RunNotes | InputError | None:
+def _notes_in(root: str) -> RunNotes | Exception | None:
     try:
         return read_notes(OutputFolder(root))
-    except InputError as error:
+    except (InputError, OtherFormatError) as error:
         return error
 
 

@@ -26,7 +26,9 @@ from bertscore_beam.run.folder import (
     RUN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
+    OtherFormatError,
     OutputFolder,
+    run_from_json,
     successful_run,
 )
 from bertscore_core.errors import ConfigError, InputError, load_json
@@ -204,6 +206,25 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
     )
 
 
+def without_other_formats(folders: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Return those of some folders that this version reads, and a sentence about others; or ""."""
+
+    def error_of(folder: str) -> str:
+        try:
+            read_notes(OutputFolder(absolute(folder)))
+        except OtherFormatError as error:
+            return str(error)
+        except InputError:  # who opens it says what is wrong
+            pass
+        return ""
+
+    errors = [error_of(folder) for folder in folders]
+    left_out = [error for error in errors if error]
+    note = f"Not compared with {len(left_out):,} runs: {left_out[0]}" if left_out else ""
+    both = zip(folders, errors, strict=True)
+    return tuple(folder for folder, error in both if not error), note
+
+
 def why_not_done(source: OutputFolder) -> str:
     """Say why a run has no `_SUCCESS`: it failed gates, or it has not ended."""
     gates = source.read_json(SUMMARY_FILE).get("failed_gates")
@@ -223,10 +244,11 @@ def read_notes(source: OutputFolder) -> RunNotes | None:
     """Read `_run.json` of a scoring run; None without one, or if it is of another command.
 
     Raises:
+        OtherFormatError: Another version has written it.
         InputError: It is damaged.
     """
     try:
-        content = from_json(source.read(RUN_FILE))
+        content = run_from_json(source, source.read(RUN_FILE))
         identity = content.get("identity")
         is_of_another = isinstance(identity, dict) and "command" in identity
         return None if is_of_another else _notes_of(content)
@@ -289,8 +311,8 @@ def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord,
     if (len(whole), rows) != (summary.parts, summary.rows):
         raise InputError(
             f"the run in {source.shown!r} cannot be read: got {len(whole)} whole parts; expected "
-            f"{summary.parts} with {summary.rows} rows. It is damaged, or an earlier version "
-            "of bertscore-beam made it. Run its command again first."
+            f"{summary.parts} with {summary.rows} rows. It is damaged: "
+            "run its command again first."
         )
     # The numbers in the names of parts have twelve digits, or more where that is not enough.
     whole.sort(key=lambda record: (record.input_name, len(record.part_name), record.part_name))
@@ -380,7 +402,7 @@ def open_part(
 
 
 def check_parts(run: FinishedRun) -> None:
-    """Read all parts of a run. Those of versions that wrote no digests are decoded instead.
+    """Read all parts of a run.
 
     Raises:
         InputError: Some are damaged.
@@ -389,9 +411,8 @@ def check_parts(run: FinishedRun) -> None:
 
     def is_damaged(record: PartRecord) -> bool:
         try:
-            with open_part(run.folder, record, whole=True) as file:
-                if not record.part_digest:
-                    file.read()
+            with open_part(run.folder, record, whole=True):
+                pass
         except InputError:
             return True
         return False

@@ -428,7 +428,7 @@ def _type_of(name: str) -> pa.DataType:
         return _COUNTS
     if name == "interval":
         return pa.string()
-    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused", "unknown_not_counted")
+    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused")
     is_whole = name in whole or name.endswith(("_rows", "_missing", "_tokens"))
     return pa.int64() if is_whole else pa.float64()
 

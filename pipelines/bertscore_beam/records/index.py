@@ -40,7 +40,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import check_is_regular, in_parallel, read_bytes, read_each
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
+from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import JobFailedError, event
@@ -69,10 +69,6 @@ ROW = np.dtype([*((name, _ENTRY[name]) for name in _OF_ROW), (_CHECKSUM, "<u4")]
 """An entry of a file of rows. The checksum is that of the row with its key."""
 
 _FORMAT = 3
-_FIRST_ROW = np.dtype([(name, ROW[name]) for name in _OF_ROW if name not in UNCOUNTED])
-_ROWS = {1: _FIRST_ROW, 2: ROW, _FORMAT: ROW}
-"""The entries by the format of the index. Until format 2 its files are cut by the first bits of the
-digests, and the codes mean the same in all."""
 
 FILE_ROWS = 1_000_000
 """Most rows of a file, if no part has more: 60 MB. To write it takes up to 300 MB."""
@@ -110,7 +106,6 @@ class Index:
         signatures: All signatures of its rows.
         reasons: All words for what became of a row.
         files: Those with rows. Of equal rows, those in the first file count.
-        format: 1 of the versions that wrote no checksums and did not count unknown tokens.
     """
 
     id: str
@@ -118,11 +113,6 @@ class Index:
     reasons: list[str]
     files: list[IndexFile]
     format: int = _FORMAT
-
-    @property
-    def row(self) -> np.dtype[Any]:
-        """The type of an entry of a file of rows."""
-        return _ROWS[self.format]
 
 
 _KINDS = ("keys", "rows")
@@ -137,16 +127,8 @@ def read_index(folder: OutputFolder) -> Index | None:
     """Read what the index of a run is; None without one that can be read."""
     content = folder.read_json(INDEX_FILE)
     with suppress(KeyError, TypeError, ValueError):
-        if content["format"] in (1, 2):
-            all_words = ("signatures", "reasons")
-            places = {name: [*range(len(content[name]))] for name in all_words}
-            numbered = enumerate(content["rows"])
-            files = [
-                {"number": number, "rows": rows, **places} for number, rows in numbered if rows
-            ]
-            content = {**content, "files": files}
         index = typed(Index, content)
-        return index if index.format in _ROWS else None
+        return index if content["format"] == _FORMAT else None
     return None
 
 
@@ -158,9 +140,7 @@ def _checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
 
 
 def are_sound(keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """Tell which rows are as they were written; all, if they were written without a checksum."""
-    if _CHECKSUM not in (rows.dtype.names or ()):
-        return np.ones(len(rows), dtype=np.bool_)
+    """Tell which rows are as they were written."""
     entries = np.empty(len(rows), dtype=_ENTRY)
     entries["high"] = keys
     for name in _OF_ROW:
@@ -412,7 +392,7 @@ class IndexReader:
         if not self._is_remote:
             return True
 
-        width = KEY.itemsize + self.index.row.itemsize
+        width = KEY.itemsize + ROW.itemsize
         sizes = {one.number: one.rows * width for one in self.index.files}
         held = sum(sizes[number] for number in self._opened)
         coming = sum(sizes[number] for number, opened in self._opened.items() if not opened.done())
@@ -423,7 +403,7 @@ class IndexReader:
 
     def _mapped(self, file: IndexFile) -> IndexPair:
         keys, rows = (_file_name(self.index.id, file.number, kind) for kind in _KINDS)
-        return self._map(keys, KEY, file.rows), self._map(rows, self.index.row, file.rows)
+        return self._map(keys, KEY, file.rows), self._map(rows, ROW, file.rows)
 
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)

@@ -30,7 +30,6 @@ from bertscore_beam.records.index import (
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
-    UNCOUNTED,
     VALUES,
     RowScores,
     SignedRows,
@@ -42,7 +41,6 @@ from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import event
 from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.signature import Signature, exact_fields, score_differences
-from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +68,6 @@ class FoundRows:
     def none(cls, rows: int) -> "FoundRows":
         """Return that nothing was found."""
         values = np.zeros(rows, dtype=VALUES)
-        for name in UNCOUNTED:
-            values[name] = NOT_COUNTED
         return cls(
             found=np.zeros(rows, dtype=np.bool_),
             values=values,
@@ -111,8 +107,7 @@ class _WantedRows:
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
     ) -> None:
         for name in VALUES.names or ():
-            if name in (values.dtype.names or ()):  # not all are in indexes of earlier versions
-                self.result.values[name][rows] = values[name]
+            self.result.values[name][rows] = values[name]
         self.result.reasons[rows] = reasons_of(values["reason"], reasons)
         self.result.found[rows] = True  # last: damaged scores raise an error before
 

@@ -20,7 +20,6 @@ from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
 from bertscore_core.stats.score_statistics import MEASURES
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.sums import exact_sums
 from bertscore_core.tokens import BoolArray
 from bertscore_core.work import Work
 
@@ -51,8 +50,6 @@ PARTS_FOLDER = "_manifest/parts"
 _RECORD_SUFFIX = ".json"
 
 _RECORD_FORMAT = 5
-_ROUNDED_FORMAT = 4
-"""The format of versions whose sums were doubles."""
 
 _SHARED = ("job_digest", "idf", "input_name", "file_version")
 """Texts that are equal in most records of a folder."""
@@ -74,19 +71,18 @@ class PartRecord:
         seconds: Time spent on its scores, with waiting for the device; not on reading or writing.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
-        part_digest: Digest of its bytes; "" in a record of a version that did not write it.
-        footer_digest: Digest of its footer, for those who read some of its columns; or "".
+        part_digest: Digest of its bytes.
+        footer_digest: Digest of its footer, for those who read some of its columns.
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
         dropped: Fields of JSON that are not columns, with the number of rows that have them.
         reused: Rows that took the scores of an earlier run.
-        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
-            a record of a version that did not write it.
+        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all.
         reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
         replaced_damaged: Whether the part took the place of one that could not be read.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
         input_rows: Rows that were read, if each may have several candidates; None if one each.
-        tokenized: As in `ScoredTable`; 0 in a record of a version that did not count.
+        tokenized: As in `ScoredTable`.
     """
 
     part_name: str
@@ -151,12 +147,7 @@ class PartRecord:
         return all(getattr(self, name) == value for name, value in _file_fields(split).items())
 
     def is_current(self, split: Split) -> bool:
-        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows.
-
-        One whose sum of F1 is not known is not: its rows are read, and added up again.
-        """
-        if self.summary.clipped is None:
-            return False
+        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows."""
         return split.file_version != "" and self.covers(split)
 
     @property
@@ -201,13 +192,10 @@ def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged or has another format."""
     try:
         content = from_json(data)
-        known = content.pop("format") in (_RECORD_FORMAT, _ROUNDED_FORMAT)
-        if not known or not content.keys() <= _NAMES:
+        if content.pop("format") != _RECORD_FORMAT or not content.keys() <= _NAMES:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
             content[name] = sys.intern(content[name])
-        for counted in (content, *content.get("languages", {}).values()):
-            _add_uncounted(counted["summary"])
         record = typed(PartRecord, content)
         summaries = [record.summary, *(own.summary for own in record.languages.values())]
         return record if all(map(_has_sums, summaries)) else None
@@ -221,31 +209,6 @@ def _has_sums(summary: ScoreSummary) -> bool:
     return len(sums.steps) == len(MEASURES) and all(
         own.bit_length() - sums.places < most for own in sums.steps
     )
-
-
-def is_of_other_version(data: bytes) -> bool:
-    """Tell whether a record that cannot be used is whole, and has another format or more fields."""
-    try:
-        content = from_json(data)
-        if content["format"] not in (_RECORD_FORMAT, _ROUNDED_FORMAT):
-            return True
-        # Versions that have more fields write digests, so that no other bytes come back.
-        return not content.keys() - {"format"} <= _NAMES and to_json(content) == data
-    except (ValueError, KeyError):
-        return False
-
-
-def _add_uncounted(summary: dict[str, Any]) -> None:
-    """Add what earlier versions did not count; some counted the pairs near the pole of F1.
-
-    Their sums were doubles, each rounded once.
-    """
-    if "sums" not in summary:
-        sums = np.array([[summary[name] for name in MEASURES]], dtype=np.float64)
-        (exact,) = exact_sums(sums, np.zeros(1, dtype=np.int64), 1)
-        summary["sums"] = {"steps": list(exact.steps), "places": exact.places}
-    summary.setdefault("clipped", 0 if summary.get("cancelling") == 0 else None)
-    summary.setdefault("unknown", {"not_counted": summary["scored"]})
 
 
 def record_path(part_name: str) -> str:

@@ -20,7 +20,6 @@ from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
     PartRecord,
-    is_of_other_version,
     record_from_json,
     record_name,
     record_path,
@@ -99,7 +98,6 @@ class FoundRecords:
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
         num_damaged: Number of records, and of whole packs, that cannot be read.
-        num_of_other_versions: Number of records that other versions wrote in another format.
         is_whole: Whether all files that were listed could be read.
     """
 
@@ -109,7 +107,6 @@ class FoundRecords:
         self.packs = _list_packs(folder)
         self.num_packed = 0
         self.num_damaged = 0
-        self.num_of_other_versions = 0
         self.is_whole = True
         # What counts comes first. What is found in its place later is passed over: of a single
         # record that is damaged, what is packed does not count either.
@@ -128,8 +125,7 @@ class FoundRecords:
                 continue
             record = record_from_json(data)
             found[name] = record if record and record_name(record.part_name) == name else None
-            if found[name] is None:
-                self._pass_over(data)
+            self.num_damaged += found[name] is None
         return found
 
     def _packed(self, packs: Sequence[str]) -> Iterator[PartRecord]:
@@ -139,15 +135,10 @@ class FoundRecords:
             self.num_damaged += lines is None
             for line in lines or ():
                 if (record := record_from_json(line)) is None:
-                    self._pass_over(line)
+                    self.num_damaged += 1
                 else:
                     self.num_packed += 1
                     yield record
-
-    def _pass_over(self, data: bytes) -> None:
-        is_sound = is_of_other_version(data)
-        self.num_of_other_versions += is_sound
-        self.num_damaged += not is_sound
 
     @property
     def is_packed(self) -> bool:

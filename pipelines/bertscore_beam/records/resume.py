@@ -11,10 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import (
     OUTPUT_COLUMNS,
     SELECT_COLUMNS,
@@ -37,9 +35,6 @@ from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import InputError, SignatureError
-from bertscore_core.stats.score_statistics import is_clipped
-from bertscore_core.stats.scores import ScoreSummary, sums_of_scores
-from bertscore_core.tokens import BoolArray
 
 
 def may_be_valid(
@@ -320,11 +315,6 @@ def keep_part(
         UnreadablePartError: Columns of it are needed and cannot be read.
     """
     now, table = record.moved_to(split), rows.table
-    if now.summary.clipped is None:
-        summed = _with_clipped_f1(folder, now, rows.languages)
-        if summed is None:
-            return None
-        now = summed
     if digests == record.digests:
         if now != record:
             folder.write(record_path(now.part_name), now.to_json())
@@ -345,36 +335,6 @@ def _columns_of(folder: OutputFolder, record: PartRecord, names: Sequence[str]) 
         return read_part_columns(folder, record, names)
     except UNREADABLE as error:
         raise UnreadablePartError(str(error)) from error
-
-
-def _with_clipped_f1(
-    folder: OutputFolder, record: PartRecord, languages: Sequence[str]
-) -> PartRecord | None:
-    """Return the record of an earlier version with the sums of F1 that this one has, from its part.
-
-    None if the part has another number of rows.
-    """
-    names = (*columns.SCORES.values(), columns.RAW_F1)
-    table = _columns_of(folder, record, names)
-    if table.num_rows != record.num_rows or not {*names[:3]} <= {*table.column_names}:
-        return None
-    scores = np.stack([table[name].to_numpy() for name in names[:3]])
-    raw = table[names[3]].to_numpy() if names[3] in table.column_names else scores[2]
-    codes, is_scored = np.array(languages, dtype=object), ~np.isnan(scores).any(axis=0)
-
-    def summed(summary: ScoreSummary, among: BoolArray) -> ScoreSummary:
-        own = scores[:, is_scored & among], raw[is_scored & among]
-        clipped = int(np.count_nonzero(is_clipped(own[1])))
-        return replace(summary, sums=sums_of_scores(*own), clipped=clipped)
-
-    return replace(
-        record,
-        summary=summed(record.summary, np.ones(len(raw), dtype=np.bool_)),
-        languages={
-            name: replace(own, summary=summed(own.summary, codes == name))
-            for name, own in record.languages.items()
-        },
-    )
 
 
 def _with_scores_of(

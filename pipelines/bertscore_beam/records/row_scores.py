@@ -20,7 +20,6 @@ from bertscore_beam.dump.splits import note_name
 from bertscore_beam.files.checked import with_digest, without_digest
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
-from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 ROWS_FOLDER = "_manifest/rows"
 ROWS_SUFFIX = ".pq"
@@ -47,12 +46,8 @@ NO_REASON = 255
 NO_SETTING = 65535
 """Code of a row that cannot be scored."""
 
-UNCOUNTED = ("text_tokens", "unknown_tokens")
-"""What the first format of pieces and indexes does not have: `NOT_COUNTED` for its rows."""
-
 _FORMAT = 2
 _KEY = b"bertscore.rows"
-_PARQUET_END = b"PAR1"
 _HALVES = ("high", "low")
 
 
@@ -154,18 +149,17 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
         InputError: It is damaged, or has another format.
     """
     try:
-        file, known = _checked(data)
+        file = without_digest(data)
         # In this thread: handing a few kilobytes over to others takes longer than to read them.
         table = pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False)
         about = load_json(table.schema.metadata[_KEY])
-        if about["format"] != known:
+        if about["format"] != _FORMAT:
             raise ValueError(f"format {about['format']}")
         if len(about["signatures"]) > NO_SETTING or len(about["reasons"]) > NO_REASON:
             raise ValueError("too many codes")
         values = np.empty(len(table), dtype=VALUES)
         for name in VALUES.names or ():
-            is_counted = known == _FORMAT or name not in UNCOUNTED
-            values[name] = table[name].to_numpy() if is_counted else NOT_COUNTED
+            values[name] = table[name].to_numpy()
         halves = [table[name].to_numpy().astype(np.uint64) for name in _HALVES]
         return RowScores(
             digests=np.stack(halves, axis=1),
@@ -181,13 +175,3 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
             f"{source!r} does not hold the scores of rows: got {type(error).__name__}; expected "
             "what bertscore-beam wrote. Its rows are scored again."
         ) from error
-
-
-def _checked(data: bytes) -> tuple[bytes, int]:
-    """Return the Parquet file in a piece, and its format."""
-    try:
-        return without_digest(data), _FORMAT
-    except ValueError:
-        if not data.endswith(_PARQUET_END):
-            raise
-    return data, 1  # the first format has no digest

@@ -142,7 +142,6 @@ class RunStart:
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts of earlier runs that are done.
         num_damaged_records: Records of earlier runs, and packs of them, that cannot be read.
-        num_other_records: Records of earlier runs of versions with another format.
         rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
             compared, or deleted since they do not fit the plan.
     """
@@ -160,7 +159,6 @@ class RunStart:
     started: float = 0.0
     carried: Totals = field(default_factory=Totals)
     num_damaged_records: int = 0
-    num_other_records: int = 0
     rows_at_risk: int = 0
 
     @property
@@ -258,7 +256,6 @@ def summarize(
         "parts_rewritten": new.parts_rewritten,
         "parts_unreadable": new.parts_unreadable,
         "damaged_records": start.num_damaged_records,
-        "records_of_other_versions": start.num_other_records,
         "num_parts_of_inputs_gone": start.num_orphan_parts,
         "parts_of_inputs_gone": list(start.orphan_parts),
         "files": start.files,

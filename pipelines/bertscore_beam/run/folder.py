@@ -29,7 +29,7 @@ from bertscore_beam.files.write import (
 )
 from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, RunLock
-from bertscore_core.errors import SignatureError
+from bertscore_core.errors import BertScoreError, SignatureError, load_json
 
 
 def nan_to_null(value: Any) -> Any:
@@ -44,6 +44,8 @@ def nan_to_null(value: Any) -> Any:
 
 
 RUN_FILE = "_run.json"
+FORMAT = 4
+"""How folders are written, in `_run.json`. Later versions read it; earlier ones wrote no number."""
 SUMMARY_FILE = "_summary.json"
 SUCCESS_FILE = "_SUCCESS"
 MANIFEST_FOLDER = "_manifest"
@@ -169,14 +171,41 @@ class OutputFolder:
         self._held().release()
 
 
+class OtherFormatError(BertScoreError):
+    """Another version has written a folder, in a form that this one does not read."""
+
+
+def write_run(folder: OutputFolder, content: Mapping[str, Any]) -> None:
+    """Write `_run.json`."""
+    folder.write_json(RUN_FILE, {"format": FORMAT, **content})
+
+
+def run_from_json(folder: OutputFolder, data: bytes) -> dict[str, Any]:
+    """Read the bytes of a folder's `_run.json`.
+
+    Raises:
+        OtherFormatError: Another version has written it.
+        ValueError: It is damaged.
+    """
+    content = load_json(data)
+    is_of_run = isinstance(content, dict) and "identity" in content
+    if is_of_run and (got := content.get("format")) != FORMAT:
+        raise OtherFormatError(
+            f"another version of bertscore-beam has written {folder.shown!r}: got format {got!r} "
+            f"in {RUN_FILE}; expected {FORMAT}. Choose another folder, and score its input anew."
+        )
+    return from_json(data)
+
+
 def read_run(folder: OutputFolder) -> dict[str, Any] | None:
     """Read `_run.json` of an earlier run; None if there is none.
 
     Raises:
+        OtherFormatError: Another version has written it.
         SignatureError: The file is damaged.
     """
     try:
-        return from_json(folder.read(RUN_FILE))
+        return run_from_json(folder, folder.read(RUN_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:

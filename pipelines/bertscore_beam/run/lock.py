@@ -86,7 +86,7 @@ class Holder:
     def from_json(cls, data: bytes) -> "Holder | None":
         """Read a lock's content; None if it is not a lock of this program."""
         try:
-            holder = typed(cls, load_json(data))  # a field of earlier versions is left out
+            holder = typed(cls, load_json(data))
         except (ValueError, AttributeError):
             return None
         return holder if holder.run.isalnum() or holder.is_draining else None
@@ -154,9 +154,6 @@ for a moment."""
 START_SECONDS = 900.0
 """How long a job that was submitted may be without a heartbeat until its workers begin. A machine
 with a GPU on Dataflow takes up to some ten minutes until it has the image and its drivers."""
-
-_SUBMITTED = b"submitted"
-"""The last heartbeat of the command of a detached job of 0.3.0, which deleted none."""
 
 LOOK_SECONDS = 5.0
 """How long a worker may write to an object store after it has seen that its run holds the lock."""
@@ -414,7 +411,7 @@ def _watch(
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
     seconds, whether = STALE_SECONDS, "that run still lives"
-    if holder is not None and holder.detached and before in (None, _SUBMITTED):
+    if holder is not None and holder.detached and before is None:
         seconds, whether = START_SECONDS, "its workers begin"
     say(
         f"The output is locked by {describe(holder)}; watching for {seconds:.0f} s whether "

@@ -29,11 +29,11 @@ from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     PLAN_FILE,
-    RUN_FILE,
     SPLIT_ROWS,
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
+    write_run,
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
@@ -159,7 +159,7 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
     """
     folder, diff, plan = compared.spec.folder, compared.diff, compared.planned.plan
     if compared.before is not None:  # so that a marker of the old run is not valid any more
-        folder.write_json(RUN_FILE, {**compared.before, "run": compared.spec.run})
+        write_run(folder, {**compared.before, "run": compared.spec.run})
     make_way(
         folder,
         compared.found,
@@ -173,8 +173,8 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(name, data)
         digests[name] = digest_of(data)
-    folder.write_json(
-        RUN_FILE,
+    write_run(
+        folder,
         {
             "run": compared.spec.run,
             "identity": dict(compared.spec.identity),

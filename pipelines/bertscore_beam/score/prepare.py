@@ -389,7 +389,6 @@ def _run_start(
         started=planned.started,
         carried=diff.carried,
         num_damaged_records=found.num_damaged,
-        num_other_records=found.num_of_other_versions,
         rows_at_risk=diff.rows_at_risk,
     )
 

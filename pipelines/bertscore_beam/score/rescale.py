@@ -43,7 +43,13 @@ from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import plain_caveats
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, declare_success
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    declare_success,
+    write_run,
+)
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.loading import read_baseline
@@ -202,14 +208,13 @@ def _begin_rescale(
         for name, record in earlier.items()
         if sizes.get(name) == record.part_bytes
         and name in wanted
-        and record.summary.clipped is not None
         and record.job_digest == digest
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     make_way(folder, found, gone=(earlier.keys() | sizes.keys()) - done.keys(), kept=done)
     folder.delete(*_IDF_FILES)
-    folder.write_json(RUN_FILE, _run_notes(job))
+    write_run(folder, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
     if done:
@@ -278,10 +283,8 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
 
 def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]:
     total = ScoreSummary.merge([record.summary for record in of_parts])
-    of_earlier_versions = ("cancelling", "f1_without_cancelling")
-    before = planned.finished.summary.content.items()
     return {
-        **{name: value for name, value in before if name not in of_earlier_versions},
+        **planned.finished.summary.content,
         **total.means,
         "clipped": total.clipped,
         "caveats": plain_caveats(total),

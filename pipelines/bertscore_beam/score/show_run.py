@@ -220,7 +220,6 @@ _DAMAGE = {
     "reuse_failures": "failures of reuse",
     "parts_unreadable": "damaged parts, scored again",
     "damaged_records": "damaged records",
-    "records_of_other_versions": "records of other versions",
 }
 """What of earlier runs could not be used, as the summary and its table call it."""
 
@@ -278,14 +277,12 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
 
 
 def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    unknown, others = summary.get("unknown_tokens"), summary.get("unknown_not_counted")
+    unknown = summary.get("unknown_tokens")
     counts = []
     if unknown:
         only = summary["only_unknown_tokens"]
         counts.append(f"{unknown:,} ({summary['unknown_fraction']:.2%})")
         counts += [f"{only:,} rows have only these"] if only else []
-    if others:
-        counts.append(f"not counted in {others:,} rows, scored by an earlier version")
     return [("unknown tokens", "; ".join(counts))] if counts else []
 
 

@@ -23,11 +23,11 @@ from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
 from bertscore_beam.records.groups import table_to_bytes
 from bertscore_beam.run.folder import (
-    RUN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
     declare_success,
+    write_run,
 )
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import JobKind, Say
@@ -146,8 +146,8 @@ def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> tuple[TuneJob
     folder.delete(SUCCESS_FILE)  # before the results: no success without them
     folder.delete(SUMMARY_FILE, *RESULT_FILES)
     folder.delete_temporary()
-    folder.write_json(
-        RUN_FILE, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
+    write_run(
+        folder, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
     )
     _write_parts(job)
     for name, why in plan.missing.items():

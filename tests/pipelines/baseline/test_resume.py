@@ -20,7 +20,7 @@ from bertscore_beam.cli.main import main
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.options.flags import read_options
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import FORMAT, OutputFolder
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DONE, UNUSABLE
 from bertscore_beam.run.runner import Runner
@@ -173,7 +173,8 @@ def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, caps
 def test_output_of_another_command_is_never_overwritten(tmp_path, finished, crawl, model, capsys):
     scored, rows = tmp_path / "scored", tmp_path / "rows.parquet"
     scored.mkdir()
-    (scored / "_run.json").write_text(json.dumps({"identity": {"model": "bert"}}))
+    of_scores = {"format": FORMAT, "identity": {"model": "bert"}}
+    (scored / "_run.json").write_bytes(to_json(of_scores))
     pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), rows)
     before = (finished / "_run.json").read_bytes()
     score = f"score --input {rows} --output {finished} --model all-MiniLM-L6-v2".split()

@@ -140,13 +140,6 @@ def test_what_an_import_never_writes_fails_its_file_alone(tmp_path, kind):
         read_split(split)
 
 
-def test_a_file_of_a_later_import_is_rejected_and_one_of_an_earlier_is_read(tmp_path):
-    (rejected,) = beside_good(made_of_text(tmp_path / "f.parquet", {}, "9, x")).rejected_files
-    assert "another version of bertscore-beam: got b'9'" in rejected.message
-    plan = beside_good(made_of_text(tmp_path / "f.parquet", {}, "1, orjson 3, Python 3.11"))
-    assert plan.rejected_files == ()
-
-
 @pytest.mark.parametrize("error", [TypeError("a"), AttributeError("a"), RecursionError("a")])
 def test_any_error_about_the_content_is_the_fault_of_the_file(tmp_path, error):
     with pytest.raises(InputError, match="expected a whole, undamaged Parquet file"):

@@ -1,4 +1,4 @@
-"""What is read back is what was written, or an error; what earlier versions wrote is read."""
+"""What is read back is what was written, or an error."""
 
 import json
 from dataclasses import dataclass, field
@@ -20,21 +20,13 @@ def flipped(data: bytes):
 
 @pytest.mark.parametrize("content", [CONTENT, {}])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_flipped_bit_of_json_is_noticed_or_changes_no_value(content, indent):
+def test_a_flipped_bit_of_json_is_noticed(content, indent):
     data = to_json(content, indent=indent)
     assert from_json(data) == content
     assert list(json.loads(data))[-1] == "digest"
-    noticed = 0
     for damaged in flipped(data):
-        try:
-            found = from_json(damaged)
-        except ValueError:
-            noticed += 1
-            continue
-        # The damage is in the name of the last key, so that it is no digest any more.
-        assert {name: found[name] for name in content} == content
-        assert len(found) == len(content) + 1
-    assert noticed >= 8 * (len(data) - len("digest"))
+        with pytest.raises(ValueError):  # noqa: PT011 - of several kinds
+            from_json(damaged)
 
 
 def test_a_flipped_bit_of_bytes_is_noticed():
@@ -45,9 +37,10 @@ def test_a_flipped_bit_of_bytes_is_noticed():
             without_digest(damaged)
 
 
-def test_json_without_a_digest_is_read_as_it_is():
-    assert from_json(json.dumps(CONTENT).encode()) == CONTENT
-    assert from_json(b'{"digest": "of a corpus"}') == {"digest": "of a corpus"}
+def test_json_without_a_digest_is_refused():
+    for data in (json.dumps(CONTENT).encode(), b"{}", b'{"digest": "of a corpus"}'):
+        with pytest.raises(ValueError, match="other bytes"):
+            from_json(data)
     for no_object in (b"[]", b"7", b"", b"{"):
         with pytest.raises(ValueError, match=r"JSON object|Expecting"):
             from_json(no_object)

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump.paths import column_of
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.records.earlier_run import folder_date
 from bertscore_beam.records.finished import open_finished, read_columns
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
@@ -54,8 +55,8 @@ def test_columns_of_all_rows_come_in_the_order_of_the_input(out):
 
 def test_what_is_no_whole_finished_run_is_refused(out, tmp_path):
     (tmp_path / "baseline").mkdir()
-    of_another = json.dumps({"run": "x", "identity": {"command": "baseline"}})
-    (tmp_path / "baseline" / RUN_FILE).write_text(of_another)
+    of_another = {"format": FORMAT, "run": "x", "identity": {"command": "baseline"}}
+    (tmp_path / "baseline" / RUN_FILE).write_bytes(to_json(of_another))
     for name in (".", "baseline"):
         with pytest.raises(ConfigError, match="is not a scoring run"):
             open_finished(str(tmp_path / name))

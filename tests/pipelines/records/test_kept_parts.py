@@ -1,23 +1,19 @@
 """Input that has changed is noticed, and input that has not is not scored again."""
 
-import json
 import os
 
 import apache_beam as beam
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.files.checked import from_json
 from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core import SignatureError
 from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, write_dump
-from tests.support.records import unpack
 from tests.support.web import web_server
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
@@ -82,42 +78,6 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     again = jobs.prepare_score(chosen)
     assert (again.diff.work, again.spec.idf.must_count) == ((), False)
     assert again.spec.start.carried.summary.rows == 60
-
-
-def as_an_earlier_version(output, f1, near):
-    """Give the parts of a run F1 near its pole, and records of a version that clipped none."""
-    unpack(output)
-    for path in (output / "_manifest" / "parts").rglob("*.json"):
-        fields = from_json(path.read_bytes())
-        part = output / fields["part_name"]
-        change(part, "bertscore_f1", 0, f1)
-        table, summary = pq.read_table(part), fields["summary"]
-        for name in ("precision", "recall", "f1"):
-            summary[name] = table[f"bertscore_{name}"].to_numpy().astype(float).sum()
-        fields |= {"format": 4, "part_bytes": part.stat().st_size}
-        summary |= {"cancelling": near, "cancelling_f1": f1}
-        del summary["clipped"], summary["sums"], fields["part_digest"], fields["footer_digest"]
-        path.write_text(json.dumps(fields))
-
-
-@pytest.mark.parametrize(("f1", "near"), [(-282.8, 1), (0.25, 0), (-0.5, 1)])
-def test_a_part_of_a_version_that_clipped_no_f1_is_kept_and_its_sums_are_read_again(
-    tmp_path, f1, near
-):
-    chosen = jobs.job_options(write_dump(tmp_path / "dump", [30]), tmp_path / "out", idf="none")
-    assert jobs.run_options(chosen)["success"]
-    as_an_earlier_version(tmp_path / "out", f1, near)
-    before = jobs.parts_of(tmp_path / "out")
-    summary = jobs.run_options(chosen)
-    parts = len(before)
-    assert (summary["parts_kept"], summary["parts_of_earlier_runs"]) == (
-        (parts, 0) if near else (0, parts)
-    )
-    assert jobs.parts_of(tmp_path / "out") == before
-    values = read_output(tmp_path / "out")["bertscore_f1"].to_numpy().astype(float)
-    assert summary["f1"] == pytest.approx(np.clip(values, -1, 1).mean(), abs=1e-9)
-    assert summary["clipped"] == (values < -1).sum()
-    assert jobs.prepare_score(chosen).diff.work == ()
 
 
 def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):

@@ -3,10 +3,12 @@
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import delete, write_atomically
 from bertscore_beam.run.folder import (
+    FORMAT,
     RUN_FILE,
     SUCCESS_FILE,
     OutputFolder,
@@ -20,7 +22,9 @@ from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own, run_job
 
-OF_ANOTHER_COMMAND = b'{"run": "this", "identity": {"command": "baseline"}}'
+OF_ANOTHER_COMMAND = to_json({"format": FORMAT, "run": "this", "identity": {"command": "baseline"}})
+THIS = to_json({"run": "this"})
+MARKERS = [b"", b"{", b"[]", to_json({"run": 7}), to_json({"run": "other"}), None]
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
@@ -37,7 +41,7 @@ def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(t
     assert len(names) == 2
 
 
-@pytest.mark.parametrize("marker", [b"", b"{", b"[]", b'{"run": 7}', b'{"run": "other"}', None])
+@pytest.mark.parametrize("marker", MARKERS)
 def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(output, marker, capsys):
     write_atomically(join(output, RUN_FILE), OF_ANOTHER_COMMAND)
     if marker is not None:
@@ -45,7 +49,7 @@ def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(outp
     assert successful_run(OutputFolder(output)) is None
     assert cli.main(["check", output]) == cli.BROKEN
     assert "is not done: got no _SUCCESS of it" in capsys.readouterr().err
-    write_atomically(join(output, SUCCESS_FILE), b'{"run": "this"}')
+    write_atomically(join(output, SUCCESS_FILE), THIS)
     assert successful_run(OutputFolder(output)) == "this"
     assert cli.main(["check", output]) == cli.DONE
     assert capsys.readouterr().out == f"{output} is done\n"
@@ -74,14 +78,14 @@ def test_folder_of_baselines_counts_only_when_its_run_is_done(tmp_path):
         options = job_options("in", tmp_path / "out", **chosen, baseline=str(path))
         return scorer_config(options, Runner.of(options).threads)
 
-    (folder / "_run.json").write_text('{"run": "one"}')
-    for marker in (None, "", '{"run": "another"}'):
+    (folder / "_run.json").write_bytes(THIS)
+    for marker in (None, b"", to_json({"run": "another"})):
         if marker is not None:
-            (folder / "_SUCCESS").write_text(marker)
+            (folder / "_SUCCESS").write_bytes(marker)
         with pytest.raises(ConfigError, match="is not done, or not for every language"):
             read(folder)
     assert read(table).baseline is not None
-    (folder / "_SUCCESS").write_text('{"run": "one"}')
+    (folder / "_SUCCESS").write_bytes(THIS)
     assert read(folder).baseline is not None
     (folder / "_run.json").unlink()
     assert read(folder).baseline is not None

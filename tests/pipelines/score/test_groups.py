@@ -197,7 +197,7 @@ def test_which_rows_are_reused_comes_back_from_a_record(share):
     reused = {"reused": int(rows.sum()), "reused_rows": packed}
     made = replace(record_of(PLAN.splits[0]), num_rows=20_000, **reused)
     assert (made.is_reused == rows).all()
-    if packed:  # an earlier version has not noted it
+    if packed:  # it is not known then
         assert replace(made, reused_rows="").is_reused is None
 
 

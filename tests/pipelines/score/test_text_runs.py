@@ -1,6 +1,5 @@
 """Runs over text files: what is imported when, what stays in the folder, and which rows count."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,10 @@ from bertscore_beam.dump.plan import Imports, RejectedError
 from bertscore_beam.dump.text import to_parquet
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows as to_parquet_write_rows
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.records.rejects import FILES_FILE
 from bertscore_beam.run import job as job_module
-from bertscore_beam.run.folder import RUN_FILE
+from bertscore_beam.run.folder import FORMAT, RUN_FILE
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.prepare import plan_score
 from bertscore_core import ConfigError
@@ -237,7 +237,8 @@ def test_keep_input_keeps_the_rows(out, run, imported):
 
 def test_text_is_not_imported_into_the_folder_of_another_command(out, run, imported, capsys):
     out.mkdir()
-    (out / RUN_FILE).write_text(json.dumps({"run": "x", "identity": {"command": "tune"}}))
+    of_tune = {"format": FORMAT, "run": "x", "identity": {"command": "tune"}}
+    (out / RUN_FILE).write_bytes(to_json(of_tune))
     before = files_below(out)
     assert run() == run("--overwrite") == cli.UNUSABLE
     assert "holds the output of `tune`" in " ".join(capsys.readouterr().err.split())
