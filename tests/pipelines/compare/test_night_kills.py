@@ -23,7 +23,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records.earlier_run import scoring_runs
-from bertscore_beam.run.output import WORSE
+from bertscore_beam.run.output import UNJUDGED, WORSE
 from tests.support.made_runs import made_run, scored
 
 pytestmark = [
@@ -34,7 +34,6 @@ pytestmark = [
 NIGHT = Path(__file__).resolve().parents[3] / "configs" / "nightly" / "night.sh"
 DAYS = tuple(f"2026-11-{day}" for day in range(20, 30))
 KILLED = -signal.SIGKILL
-NOT_JUDGED = 5
 
 # Of a dump and a run only the quality is there, a number, and the letter of a model; 0 is a run of
 # too few rows. A loss of more than LOSS is worse. The call of number CUT dies half way, and the
@@ -79,18 +78,18 @@ trap 'step=$((step + 1)); [ "$step" -ne "${AT:-0}" ] || kill -KILL $$' DEBUG
 def recorded(tmp_path_factory):
     """Return what the command prints of a run as good as another, a worse one, and few rows."""
     folder = tmp_path_factory.mktemp("recorded")
-    f1 = np.linspace(0.5, 0.9, 40)
-    runs = {name: {"a": scored(f1 - drop)} for name, drop in (("0", 0), ("4", 0.3), ("before", 0))}
-    before = made_run(folder / "before", runs["before"])
-    made = {}
-    for status in (cli.DONE, WORSE):
-        now = made_run(folder / str(status), runs[str(status)])
-        words = ["compare", now, before, "--quiet", "--json", "--fail-if-drop", 0.005]
+    f1, made = np.linspace(0.5, 0.9, 40), {}
+    for status, rows, drop in ((cli.DONE, 40, 0), (WORSE, 40, 0.3), (UNJUDGED, 3, 0)):
+        names = [f"{name} {status}" for name in ("now", "before")]
+        tables = scored(f1[:rows] - drop), scored(f1[:rows])
+        runs = [
+            made_run(folder / name, {"a": one}) for name, one in zip(names, tables, strict=True)
+        ]
+        words = ["compare", *runs, "--quiet", "--json", "--fail-if-drop", 0.005]
         with redirect_stdout(io.StringIO()) as said:
             assert cli.main([*map(str, words)]) == status
         made[status] = said.getvalue()
-    few = json.loads(made[cli.DONE]) | {"status": NOT_JUDGED, "passed": None}
-    return {**made, NOT_JUDGED: json.dumps(few)}
+    return made
 
 
 class Nights:
@@ -245,7 +244,7 @@ def test_the_first_night_that_passes_a_comparison_pins_the_run_before_it(tmp_pat
     assert nights.run(DAYS[0]) == (cli.DONE, "")
     assert nights.pinned is None
     assert "No run is pinned yet" in nights.page(DAYS[0])
-    assert nights.statuses(*DAYS[1:3]) == [NOT_JUDGED, WORSE]
+    assert nights.statuses(*DAYS[1:3]) == [UNJUDGED, WORSE]
     assert nights.pinned is None
     assert nights.statuses(*DAYS[3:5]) == [cli.DONE, cli.DONE]
     assert nights.pinned == DAYS[0]
@@ -263,7 +262,7 @@ def test_a_night_that_cannot_be_judged_has_a_page_and_is_no_measure(tmp_path, re
     nights = Nights(tmp_path / "nights", recorded, "5055")
     assert nights.run(DAYS[0])[0] == cli.DONE
     status, said = nights.run(DAYS[1])
-    assert (status, nights.verdict(DAYS[1])) == (NOT_JUDGED, None)
+    assert (status, nights.verdict(DAYS[1])) == (UNJUDGED, None)
     assert f"too few rows to be judged: pages/{DAYS[1]}.html" in said
     assert f"scores/{DAYS[0]}" in nights.page(DAYS[1])
     assert nights.run(DAYS[2])[0] == cli.DONE
@@ -274,7 +273,7 @@ def test_a_night_that_cannot_be_judged_has_a_page_and_is_no_measure(tmp_path, re
 
 
 @pytest.mark.parametrize(
-    ("status", "numbers"), [(cli.DONE, {"passed": 1.0}), (WORSE, {"passed": 0.0}), (NOT_JUDGED, {})]
+    ("status", "numbers"), [(cli.DONE, {"passed": 1.0}), (WORSE, {"passed": 0.0}), (UNJUDGED, {})]
 )
 def test_trackers_get_the_verdict_of_a_night_if_it_has_one(
     tmp_path, monkeypatch, recorded, status, numbers
