@@ -47,8 +47,8 @@ def test_an_input_of_any_format(tmp_path, capsys, name, command):
 
 
 @pytest.mark.job
-def test_a_file_to_import(tmp_path, capsys):
-    words = ["import", "-i", pointer(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "out")]
+def test_a_file_of_texts(tmp_path, capsys):
+    words = ["score", "-i", pointer(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "out")]
     assert cli.main(words) != cli.DONE
     assert CURE in capsys.readouterr().err
 
