@@ -43,7 +43,7 @@ is_good() {                # a night without a verdict is not good
     is_accepted "$1" || { grep -qs '"passed": true' "pages/${1#scores/}.json" &&
         ! grep -Eqs '"passed": (false|null)' "pages/${1#scores/}.json"; }
 }
-accept="accept this night (touch pages/$day.accepted): the next is compared with it, and it is pinned."
+accept="accept this night (touch pages/$day.accepted): the next night is compared with it, and it is pinned."
 cannot_use_pin() {
     echo "$1 To go on, pin a run that was good (ln -sfn $other $pin), or $accept" >&2
     exit 2
@@ -78,7 +78,7 @@ for folder in $before; do
         is_later=$(find $pin -prune -newer "$accepted" 2> /dev/null)
         if ! [ $pin -ef "$folder" ] && [ -z "$is_later" ]; then
             [ -L $pin ] || ! [ -e $pin ] ||
-                cannot_use_pin "$folder was accepted, but $pin is no link: rename it."
+                cannot_use_pin "$folder was accepted, but $pin is not a link: rename it."
             echo "Pinned from now on: $folder, which was accepted."
             ln -sfn "${folder#scores/}" $pin || exit 1
         fi
@@ -99,7 +99,7 @@ if is_pinned; then
         [ "$folder" = "scores/$day" ] || is_good "$folder" ||
             cannot_use_pin "$pin is $folder, which has no good verdict: run the script for it again."
     done
-    # A link to this very night is no other run, and nor is one to the night before.
+    # A link to this night is no other run; one to the night before is compared with already.
     [ $pin -ef "scores/$day" ] || [ $pin -ef "${1:-.}" ] || set -- "$@" $pin
 fi
 

@@ -17,7 +17,7 @@ from bertscore_core.stats.paired import POWER
 
 _NONE = ""
 
-_PASSED = {True: "passed", False: "not passed", None: "cannot be judged"}
+_PASSED = {True: "passed", False: "not passed", None: "not judged"}
 
 _SHOWN_ROWS = 10
 """Most rows that moved which are printed; the document has more."""

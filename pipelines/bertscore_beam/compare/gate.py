@@ -79,14 +79,16 @@ def _judge_drops(
 ) -> list[results.GroupGate]:
     """Test drops together, with a probability of at most `level` of any false alarm."""
     results = [group.result for group in subjects]
-    has_rows = _able([result.units for result in results], level)
+    units = np.array([result.units for result in results], dtype=np.int64)
+    has_rows = _able(units.tolist(), level)
     has_rows &= np.array([result.error is not None for result in results], dtype=np.bool_)
     moved = (result.moved_units for result in results)
     has_moved = _able(
         [number * enough for number, enough in zip(moved, has_rows, strict=True)], level
     )
     p_values = _drop_p_values(subjects, has_moved, level, options)
-    needed = next(units for units in count(1) if least_p(units) * (has_rows.sum() + 1) < level)
+    # Another subject with so many would take part in the correction, too: it counts one.
+    needed = next(own for own in count(1) if least_p(own) * (1 + (units >= own).sum()) < level)
     return [
         _gate_of(group, p_value, options, has_moved=moved, has_rows=enough, needed=needed)
         for group, p_value, moved, enough in zip(
@@ -130,7 +132,7 @@ def _gate_of(
     if not has_moved and result.moved_units and (result.difference or 0.0) < -drop:
         words = (
             f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
-            f"{_units(group)} have moved, which proves nothing: the difference is "
+            f"{_units(group)} have moved, too few to prove it: the difference is "
             f"{shown_number(group.measure, result.difference or 0.0, 6, '+')}, with a p value of "
             f"{_drop_p_value(group, options) or 0.0:.2g}"
         )

@@ -129,7 +129,7 @@ class CheckOptions(Options):
     """Tell by the exit status whether the run of an output folder is done and its parts are there.
 
     Attributes:
-        run: Output folder of `score`, `rescale`, `import`, `baseline` or `tune`.
+        run: Output folder of `score`, `rescale`, `baseline` or `tune`.
         parts: Read all parts of a scoring run, and check that no byte has changed.
     """
 

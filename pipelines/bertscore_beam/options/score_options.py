@@ -1,4 +1,4 @@
-"""Options of `score`, `select`, `idf`, `rescale` and `import`."""
+"""Options of `score`, `select`, `idf` and `rescale`."""
 
 import difflib
 import re

@@ -41,7 +41,7 @@ def mix_notices(nights: Sequence[Night], drop: float | None) -> list[str]:
             notices.append(
                 f"The mix of {kind}s has changed: from {names[before.run]} to {names[now.run]} "
                 f"mean F1 moved by {change.format(kind=kind)}."
-                + (f" More changes of the trend are like that: {others:,}." if others else "")
+                + (f" More such changes in the trend: {others:,}." if others else "")
             )
     return notices
 
@@ -62,11 +62,11 @@ def _told(
     shown = now.total.values["f1"] - before.total.values["f1"]
     fixed = change_at_mix(earlier, later)
     if fixed is None:
-        return math.inf, f"{shown:+.4f}, and no {{kind}} is in both"
+        return math.inf, f"{shown:+.4f}; no {{kind}} is in both"
     away = abs(round(shown - fixed, 9))
     has_turned = round(shown, _SHOWN_DIGITS) * round(fixed, _SHOWN_DIGITS) < 0
     if away > limit or has_turned:
-        return away, f"{shown:+.4f}, and at the earlier mix by {fixed:+.4f}"
+        return away, f"{shown:+.4f}; with the earlier mix it would have moved by {fixed:+.4f}"
     return None
 
 

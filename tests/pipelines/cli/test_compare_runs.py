@@ -163,10 +163,11 @@ def test_too_few_rows_are_a_status_of_their_own_and_lower_without_a_proof_passes
         assert (report["status"], report["passed"]) == (status, passed)
         out, text = ran(("compare", *words), status).out, page.read_text()
         if passed is None:
+            assert out.startswith("gate: not judged\nreason: ")
             assert one["whole"]["gate"]["not_judged"] == "got 4 rows; expected at least 6"
             assert "All rows together cannot be judged: got 4 rows; expected at least 6" in text
         else:
-            said = "it is lower by more than 0.005, but only 4 of its 60 rows have moved, which "
+            said = "it is lower by more than 0.005, but only 4 of its 60 rows have moved, too few"
             assert one["whole"]["gate"]["notice"].startswith(said)
             assert f"\nnotice: the run: {said}" in out
             assert "\nnot judged: the group b: got 3 rows; expected at least " in out

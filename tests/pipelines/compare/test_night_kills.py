@@ -390,7 +390,7 @@ def test_a_pin_that_is_no_link_is_used_and_never_replaced(tmp_path, recorded):
     nights.accept(DAYS[2])
     status, said = nights.run(DAYS[3])
     assert status == cli.UNUSABLE
-    assert f"scores/{DAYS[2]} was accepted, but scores/pinned is no link: rename it." in said
+    assert f"scores/{DAYS[2]} was accepted, but scores/pinned is not a link: rename it." in said
     assert sorted(os.listdir(nights.folder / "scores" / "pinned")) == ["_SUCCESS", "quality"]
     (nights.folder / "scores" / "pinned").rename(nights.folder / "scores" / "of-before")
     assert nights.run(DAYS[3])[0] == cli.DONE

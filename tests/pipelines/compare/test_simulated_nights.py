@@ -280,6 +280,16 @@ def test_whether_it_can_be_judged_depends_on_the_number_of_rows_alone(moved):
     assert Compared(comparisons=(many,)).passed is True
 
 
+@pytest.mark.parametrize("rows", [[7] * 20, [6, 6], [7, 200, 200, 200, 200, 200], [3, 8, 9]])
+def test_as_many_rows_as_a_message_expects_are_just_enough(rows):
+    def first_of(own):
+        sizes = (500, own, *rows[1:])
+        return judged(*results_of(*map(np.zeros, sizes))).groups[0].gate
+
+    expected = int(first_of(rows[0]).not_judged.partition("expected at least ")[2])
+    assert [first_of(own).judged for own in (expected - 1, expected)] == [False, True]
+
+
 def test_worse_goes_before_what_cannot_be_judged():
     few, fell = compare_paired([0.1] * 3, resamples=0), compare_paired([-0.1] * 30, resamples=0)
     one, other = judged(few), judged(fell)
@@ -293,8 +303,8 @@ def test_lower_with_too_few_moved_for_a_proof_passes_with_a_notice_of_its_number
     gate = judged(*results_of(np.append(np.full(4, -0.9), np.zeros(96)))).whole.gate
     assert (gate.judged, gate.failures) == (True, ())
     assert gate.notice == (
-        "it is lower by more than 0.005, but only 4 of its 100 rows have moved, which proves "
-        "nothing: the difference is -0.036000, with a p value of 0.062"
+        "it is lower by more than 0.005, but only 4 of its 100 rows have moved, too few "
+        "to prove it: the difference is -0.036000, with a p value of 0.062"
     )
     five = judged(*results_of(np.append(np.full(5, -0.9), np.zeros(95)))).whole.gate
     assert five.failures  # 2^-5 is below .05
