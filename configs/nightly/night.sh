@@ -88,6 +88,7 @@ for folder in $before; do
         cannot_use_pin "$pin is gone: $folder was compared with it."
 done
 
+steady=
 pinned="No run is pinned yet: the first night that passes a comparison pins the run before it."
 if is_pinned; then
     [ -d $pin ] || cannot_use_pin "The run that $pin leads to is gone."
@@ -101,6 +102,9 @@ if is_pinned; then
     done
     # A link to this night is no other run; one to the night before is compared with already.
     [ $pin -ef "scores/$day" ] || [ $pin -ef "${1:-.}" ] || set -- "$@" $pin
+    for folder; do
+        ! [ $pin -ef "$folder" ] || steady=$folder
+    done
 fi
 
 if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no other
@@ -128,8 +132,14 @@ case $status in
     exit 2
     ;;
 esac
+# `compare` leaves runs of another version out: this is a first night then, unless one of them is pinned.
+is_compared() { grep -qs "/$1\"" "pages/.$day.json"; }
+if [ -n "$steady" ] && ! is_compared "$steady"; then
+    rm -f "pages/.$day.json"
+    cannot_use_pin "$pinned It is of another version: $day was not compared with it."
+fi
 # Before the verdict: a night that passed a comparison, and is good, has pinned a run.
-if [ $status -eq 0 ] && [ $# -gt 0 ] && ! is_pinned; then
+if [ $status -eq 0 ] && [ $# -gt 0 ] && ! is_pinned && is_compared "$1"; then
     pinned="The pinned run is ${1#scores/} from now on: none was pinned, and $day passed."
     ln -s "${1#scores/}" $pin || exit 1
 fi

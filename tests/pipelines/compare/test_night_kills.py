@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.earlier_run import scoring_runs
 from bertscore_beam.run.output import UNJUDGED, WORSE
 from tests.support.made_runs import made_run, scored
@@ -61,7 +62,7 @@ if [ "$(wc -l < calls)" -eq "${CUT:-0}" ]; then
 fi
 case $verb in
 score) mkdir -p "scores/$day"; cp "dumps/$day" "scores/$day/quality"; : > "scores/$day/_SUCCESS" ;;
-compare) sed "s|/[^ ]*/before|$last|" "recorded/$status" ;;
+compare) sed "s|/[^ ]*/before|$last|g" "recorded/$status" ;;
 report) echo "$@" > "$out" ;;
 esac
 exit $status
@@ -251,6 +252,29 @@ def test_the_first_night_that_passes_a_comparison_pins_the_run_before_it(tmp_pat
     assert f"The pinned run is {DAYS[0]} from now on" in nights.page(DAYS[3])
     assert f"The pinned run is {DAYS[0]}." in nights.page(DAYS[4])
     assert nights.measures() == [f"scores/{DAYS[3]}", "scores/pinned"]
+
+
+def test_a_run_of_another_version_is_not_pinned_and_is_no_pin(tmp_path, recorded):
+    runs = [made_run(tmp_path / name, {"a": scored(np.full(9, 0.5))}) for name in ("new", "old")]
+    notes = from_json((runs[1] / RUN_FILE).read_bytes())
+    (runs[1] / RUN_FILE).write_bytes(to_json({**notes, "format": None}))
+    with redirect_stdout(io.StringIO()) as said:
+        words = ["compare", *runs, "--quiet", "--json", "--fail-if-drop", 0.005]
+        assert cli.main([*map(str, words)]) == cli.DONE
+    nights = Nights(tmp_path / "nights", {**recorded, cli.DONE: said.getvalue()}, "555")
+    assert nights.statuses(*DAYS[:2]) == [cli.DONE, cli.DONE]
+    assert nights.pinned is None
+    assert "No run is pinned yet" in nights.page(DAYS[1])
+    for pinned in DAYS[:2]:  # the second is also the night before
+        nights.pin(pinned)
+        status, said = nights.run(DAYS[2])
+        assert (status, nights.verdict(DAYS[2])) == (cli.UNUSABLE, "no verdict")
+        assert f"The pinned run is {pinned}. It is of another version: {DAYS[2]} was" in said
+    nights.accept(DAYS[2])
+    (nights.folder / "recorded" / str(cli.DONE)).write_text(recorded[cli.DONE])
+    (nights.folder / "dumps" / DAYS[3]).write_text("5")
+    assert nights.run(DAYS[3])[0] == cli.DONE
+    assert nights.pinned == DAYS[2]
 
 
 def test_many_small_losses_are_found_since_the_script_pins_a_run(tmp_path, recorded):
