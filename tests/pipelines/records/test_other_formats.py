@@ -101,6 +101,14 @@ def test_a_night_after_it_is_compared_as_a_first_night(runs, capsys, gate, passe
     assert said.err.count("Not compared with 1 runs: " + SAID) == 1
 
 
+def test_a_run_is_looked_at_also_if_there_is_none_to_compare_it_with(runs, capsys):
+    old, third = runs / "old", runs / "third"
+    (third / "_SUCCESS").unlink()
+    for run, words in ((runs / "nowhere", "is not a scoring run"), (third, "is not done")):
+        assert cli.main(["compare", str(run), str(old), "--fail-if-drop", "0"]) == cli.UNUSABLE
+        assert words in capsys.readouterr().err
+
+
 def test_a_page_leaves_it_out_and_says_so(runs, tmp_path, capsys):
     page = tmp_path / "page.html"
     words = ["report", f"{runs}/*", "--output", str(page), "--against", str(runs / "old")]
