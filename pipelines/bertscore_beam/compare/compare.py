@@ -26,7 +26,7 @@ from bertscore_beam.compare.settings import (
     describe_differences,
 )
 from bertscore_beam.dump.census import MOST_GROUPS, WHOLE
-from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
+from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns, is_of_bertscore
 from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.files.listing import real_path
@@ -122,7 +122,9 @@ def compare_finished(
                 "another one. Name that, or compare systems within the run with --systems."
             )
     settings = [compare_settings(run, other) for other in others or [run]]
-    if not {*options.measure} & {*SCORES}:  # they move with neither model nor number format
+    if not any(
+        map(is_of_bertscore, options.measure)
+    ):  # they move with neither model nor number format
         settings = [SettingsDifference(noise=0.0)] * len(settings)
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
@@ -163,7 +165,8 @@ def _compare(
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
         # The noise is that of BERTScore: other measures do not move with the number format.
-        of_measure = [one if measure in SCORES else replace(one, noise=0.0) for one in settings]
+        has_noise = is_of_bertscore(measure)
+        of_measure = [one if has_noise else replace(one, noise=0.0) for one in settings]
         paired = pair_sides(options, measure, runs, references, of_measure)
         own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
         comparisons += own

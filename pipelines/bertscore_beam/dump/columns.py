@@ -118,12 +118,12 @@ METRICS = {
 METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if name != "rougel"}
 """The column of the counts that make the score of a corpus, of each metric that has such."""
 
-_OF_KNOWN_SIZE = {
-    *SCORES,
-    *METRICS,
-    *METRICS.values(),
-    *(f"{one}_mean" for one in METRICS.values()),
-}
+_OF_KNOWN_SIZE = {*METRICS, *METRICS.values(), *(f"{one}_mean" for one in METRICS.values())}
+
+
+def is_of_bertscore(name: str) -> bool:
+    """Tell whether a measure, by its name or column, is of BERTScore."""
+    return name in SCORES or name.startswith("bertscore_")
 
 
 def shown_number(name: str, value: float, decimals: int, sign: str = "") -> str:
@@ -132,7 +132,7 @@ def shown_number(name: str, value: float, decimals: int, sign: str = "") -> str:
     BERTScore and the metrics of libraries have these decimals. Any other measure may be of any
     size: it has four significant digits. `sign` is "+" for a difference.
     """
-    if name in _OF_KNOWN_SIZE or name.startswith("bertscore_"):
+    if name in _OF_KNOWN_SIZE or is_of_bertscore(name):
         return f"{value:{sign}.{decimals}f}"
     return f"{value + 0.0:{sign}#.4g}".rstrip(".")  # no -0, and no point after whole numbers
 

@@ -326,8 +326,9 @@ def test_scores_of_other_settings_are_refused_field_by_field(two, tmp_path):
         r"num_layers: got '5'; expected '6'.*idf: got 'abc'; expected 'none'.*"
         r"baseline: got 'custom@1'; expected 'none'.*--force"
     )
-    with pytest.raises(ConfigError, match=words):
-        compared(run, before)
+    for measure in ("f1", "bertscore_f1"):
+        with pytest.raises(ConfigError, match=words):
+            compared(run, before, measure=(measure,))
     forced = sole(run, before, force=True)
     assert [one.field for one in forced.settings.moving] == ["num_layers", "idf", "baseline"]
     assert "different settings" in forced.warnings[0]
@@ -392,7 +393,8 @@ def test_scores_are_moved_before_rescaling_and_compared_after(raw, difference, u
     assert (found.whole.counts.up, found.whole.counts.down) == (up, 0)
 
 
-def test_the_last_bits_of_a_processor_decide_no_verdict(tmp_path):
+@pytest.mark.parametrize("measure", ["f1", "bertscore_f1", "bertscore_precision"])
+def test_the_last_bits_of_a_processor_decide_no_verdict(tmp_path, measure):
     """The same rows in other batches, or on another processor, differ by up to 5e-7, and to a side.
 
     They are a t test's proof of a fall, and k moved rows; they must be neither.
@@ -401,12 +403,13 @@ def test_the_last_bits_of_a_processor_decide_no_verdict(tmp_path):
     noise = np.random.default_rng(5).uniform(-5e-7, 3e-7, 400)
     before = made_run(tmp_path / "before", {"a": scored(values, id=np.arange(400))})
     now = made_run(tmp_path / "now", {"a": scored(values + noise, id=np.arange(400))})
-    found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
+    how = {"key": ("id",), "fail_if_drop": 0.0, "measure": (measure,)}
+    found = sole(now, before, **how).whole
     assert (found.result.difference, found.result.moved_units) == (0.0, 0)
     assert (found.gate.failures, found.result.p_value, found.caveats) == ((), 1.0, ())
     fallen = values + noise - np.where(np.arange(400) < 4, 0.3, 0)
     now = made_run(tmp_path / "fallen", {"a": scored(fallen, id=np.arange(400))})
-    found = sole(now, before, key=("id",), fail_if_drop=0.0).whole
+    found = sole(now, before, **how).whole
     assert (found.result.moved_units, found.gate.failures) == (4, ())
     assert "only 4 of its 400 rows have moved" in found.gate.notice
 
