@@ -148,11 +148,10 @@ def _times(values: pa.Array) -> Words:
 def _timestamps(values: pa.Array) -> Words:
     """Write moments as ISO 8601; those of a time zone in UTC, whatever it is."""
     end = "" if values.type.tz is None else "Z"
-    moments = np.datetime_as_string(values.to_numpy(zero_copy_only=False))
-    is_there = values.is_valid().to_pylist()
+    moments = values.to_numpy(zero_copy_only=False)  # a null is NaT, as a NaT of numpy is
     return [
-        f"{_without_zeros(moment)}{end}" if valid else None
-        for moment, valid in zip(moments.tolist(), is_there, strict=True)
+        None if is_none else f"{_without_zeros(moment)}{end}"
+        for moment, is_none in zip(np.datetime_as_string(moments), np.isnat(moments), strict=True)
     ]
 
 

@@ -110,6 +110,10 @@ KEYS: dict[str, tuple[pa.Array, list[str | None]]] = {
         f"timestamp[{unit}, {zone}]": (moments(unit, zone), moment_texts(unit, "Z"))
         for unit, zone in zip(UNITS, ZONES, strict=True)
     },
+    "NaT of numpy": (
+        pa.array([-(2**63), 0, None], pa.int64()).view(pa.timestamp("us")),
+        [None, "1970-01-01T00:00:00", None],
+    ),
     "far": (
         pa.array([2**62, None, -(2**62)], pa.int64()).view(pa.timestamp("s", "UTC")),
         ["146138514283-06-19T07:45:04Z", None, "-146138510344-07-14T16:14:56Z"],
