@@ -67,9 +67,8 @@ def _table_in(row: Mapping[str, Any], schema: pa.Schema, text: TextFile) -> tupl
     if len(set(places.values())) < 2 or () in places.values():
         return None
     named = " and ".join(map(repr, places))
-    rows = {len(value) for value in values if isinstance(value, list)}
-    if all(isinstance(value, list) for value in values) and len(rows) == 1 and rows != {1}:
-        (number,) = rows
+    rows = {len(value) if isinstance(value, list) else 0 for value in values}
+    if len(rows) == 1 and (number := max(rows)) > 1:
         which, each = f"range({number}) as $row", f'type == "array" and length == {number}'
         got = f"lists of one length, {number:,}, in {named}"
     elif all(map(_is_frame, values)):

@@ -144,6 +144,7 @@ def test_the_user_can_say_that_it_is_one_row(tmp_path):
         {"candidate": "a", "reference": ["x", "y"]},
         {"candidate": "a", "reference": "x", "other": [1, 2], "more": [3, 4]},
         {"candidate": None, "reference": ["x", "y"]},
+        {"candidate": [], "reference": []},
     ],
 )
 def test_other_objects_are_rows(tmp_path, document):
