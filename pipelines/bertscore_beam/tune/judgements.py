@@ -289,9 +289,10 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
         for option, values in columns.items():
             if values is not None and is_constant(values[own]):
                 raise InputError(
-                    f"the judgements{where} are all the same: got {values[own][0]:g} in "
-                    f"{len(own)} rows; expected different ones, since nothing agrees or disagrees "
-                    f"with a constant. Check {option}."
+                    f"the judgements{where} are all the same, or differ by no more than a "
+                    f"millionth of their size: got {values[own][0]:g} in {len(own)} rows; expected "
+                    "different ones, since nothing agrees or disagrees with a constant. Check "
+                    f"{option}, or subtract what all of them have in common."
                 )
         _check_items_and_systems(judgements, own, where, options.statistic)
 
