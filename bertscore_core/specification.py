@@ -182,7 +182,7 @@ def best(pairs: Sequence[Array]) -> tuple[Array, int]:
     for `NOISE`. One without a score is left out; without any, the result is NaN.
     """
     highest, f1 = np.max(pairs, axis=0), np.array(pairs)[:, 2]
-    is_best = np.isclose(f1, highest[2], rtol=0, atol=NOISE)
+    is_best = np.isclose(f1, highest[2], rtol=0, atol=NOISE, equal_nan=True)
     return np.where(np.isneginf(highest), np.nan, highest), int(np.argmax(is_best))
 
 

@@ -72,7 +72,9 @@ def test_the_best_is_the_first_of_equal_references_whatever_the_noise():
         rows = [np.stack([own] * 3, axis=1) for own in np.split(noisy[0], starts[1:])]
         assert [specification.best(row)[1] for row in rows] == [0, 1, 0, 0, 1]
     # What is not noise decides, and NaN is highest of all.
-    assert first_highest(np.float32([[0.5, 0.500002, np.nan, 0.9]]), starts[:1]).tolist() == [[2]]
+    with_nan = np.float32([0.5, 0.500002, np.nan, 0.9])
+    assert first_highest(with_nan[None], starts[:1]).tolist() == [[2]]
+    assert specification.best([np.full(3, one) for one in with_nan])[1] == 2
     assert first_highest(np.float32([[0.5, 0.500002]]), starts[:1]).tolist() == [[1]]
     assert first_highest(np.zeros((3, 0), np.float32), starts[:0]).shape == (3, 0)
 
