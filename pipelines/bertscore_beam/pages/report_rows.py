@@ -150,9 +150,9 @@ def _nights(
                 if own.scored
             },
             languages={
-                (name,): MeanOfRows(own["f1"], own["scored"])
-                for name, own in run.summary.content.get("languages", {}).items()
-                if own["scored"]
+                (name,): MeanOfRows(own.f1, own.scored)
+                for name, own in run.summary.languages.items()
+                if own.f1 is not None
             },
         )
 

@@ -89,6 +89,8 @@ class LanguageSummary:
     """What `_summary.json` says of the rows of a language that readers need."""
 
     signature: str | None = None
+    scored: int = 0
+    f1: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ SUMMARIES: dict[str, object] = {
     "signature": 5,
     "languages": ["en"],
     "languages ": {"en": "x"},
+    "languages  ": {"en": {"scored": 60, "f1": "x"}},
     "metrics": {"bleu": 5},
     "metrics ": {"bleu": {"sentence_signature": [1]}},
 }
