@@ -35,6 +35,7 @@ from tests.support.faults import Faults
 from tests.support.web import running
 
 _PATH = re.compile(r"(?P<kind>|/upload|/download)/storage/v1/b/(?P<bucket>[^/]+)(?P<rest>/o.*)?")
+_COPY = re.compile(r"/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)")
 _STEP = 256 * 1024
 """Bytes of which every chunk of a resumable upload but the last has a multiple."""
 
@@ -144,7 +145,20 @@ class CloudStorage:
                 self._find(request, bucket, name)
                 del self._bucket(bucket)[name]
                 return Response(status=HTTPStatus.NO_CONTENT)
+            case "POST", _ if (found := _COPY.fullmatch(rest or "")) is not None:
+                return self._copy(request, bucket, *map(unquote, found.groups()))
         raise self._unknown(request)
+
+    def _copy(self, request: Request, bucket: str, name: str, other: str, target: str) -> Response:
+        self._note("copy", name)
+        asked = request.args
+        found = self._bucket(bucket).get(name)
+        if found is None or asked.get("sourceGeneration") not in (None, str(found.generation)):
+            raise _RefusedError(HTTPStatus.NOT_FOUND, f"No such object: {bucket}/{name}")
+        _check({"ifGenerationMatch": asked.get("ifSourceGenerationMatch")}, found)
+        _check(asked, self._bucket(other).get(target))
+        resource = _describe(other, target, self.put(other, target, found.content, found.kind))
+        return _json({"kind": "storage#rewriteResponse", "done": True, "resource": resource})
 
     def _unknown(self, request: Request) -> _RefusedError:
         self.unknown.append(f"{request.method} {request.full_path}")

@@ -2,9 +2,11 @@
 
 import logging
 import os
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 from urllib.parse import quote
 
@@ -20,11 +22,28 @@ from tests.support.web import running
 def s3_server() -> Iterator[tuple[str, Faults]]:
     """Run a server in a thread; yield its address and the faults it may be given."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    faults = Faults(werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app))
+    server_of = werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app)
+    faults = Faults(_one_change_at_a_time(server_of))
     handler = werkzeug_app.MotoRequestHandler
     server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=handler)
     with running(server) as url:
         yield url, faults
+
+
+def _one_change_at_a_time(application: Callable[..., Iterable[bytes]]) -> Callable[..., Any]:
+    """Let a server compare a version and make a change without another one in between.
+
+    moto does both, one after the other.
+    """
+    lock = threading.Lock()
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return application(environ, start_response)
+        with lock:
+            return list(application(environ, start_response))
+
+    return answer
 
 
 @contextmanager

@@ -9,7 +9,6 @@ that loops end. No file is opened.
 """
 
 import contextlib
-import datetime
 import errno
 import os
 import posixpath
@@ -31,23 +30,6 @@ from bertscore_beam.files.paths import FLAT, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import lacks_setting
 from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError
-
-# Names under which file systems give what changes with the content, best first.
-_VERSION_KEYS = (
-    "generation",
-    "ETag",
-    "etag",
-    "md5Hash",
-    "content_md5",
-    "mtime",
-    "LastModified",
-    "blob_id",
-    "oid",
-    "last_modified",
-    "updated",
-    "created",
-)
-
 
 PATH_TOO_LONG = "its path is too long for this system; expected a shorter one. Move it up."
 
@@ -110,10 +92,7 @@ def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
             status = os.stat(path)
             return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_ctime_ns}"
         return ""
-    value = next(filter(None, map(info.get, _VERSION_KEYS)), "")
-    if isinstance(value, datetime.datetime):
-        value = value.timestamp()
-    return f"{value:.6f}" if isinstance(value, float) else str(value).strip('"')
+    return listing.version_in(info)
 
 
 _MAGIC = re.compile(r"[*?\[]")

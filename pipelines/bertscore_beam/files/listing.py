@@ -6,12 +6,13 @@ million names without an error.
 """
 
 import contextlib
+import datetime
 import errno
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
@@ -32,24 +33,44 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
 
 def each_file(root: str) -> Iterator[tuple[str, int]]:
     """Yield what `list_files` returns as it comes: there may be millions of files."""
-    return (file for file in _sizes(root) if not _is_temporary(file[0]))
+    return ((name, stored.size) for name, stored in each_stored(root))
+
+
+class Stored(NamedTuple):
+    """A file as it is listed.
+
+    Attributes:
+        size: Its size in bytes.
+        version: Names this file among all that ever have its path: ETag, generation or times.
+        content: Names what is in it, and stays when it is moved or copied, as far as its store
+            tells; "" if it does not. Encryption and uploads in pieces may give a copy another one.
+    """
+
+    size: int
+    version: str
+    content: str
+
+
+def each_stored(root: str) -> Iterator[tuple[str, Stored]]:
+    """Yield all files below a folder, as `each_file` does, by their path below it."""
+    return (file for file in _all_below(root) if not _is_temporary(file[0]))
 
 
 def list_temporary(root: str) -> list[str]:
     """List the temporary files below a folder: their paths below it."""
-    return [name for name, _ in _sizes(root) if _is_temporary(name)]
+    return [name for name, _ in _all_below(root) if _is_temporary(name)]
 
 
 def _is_temporary(name: str) -> bool:
     return posixpath.basename(name).startswith(paths.TEMPORARY_PREFIX)
 
 
-def _sizes(root: str) -> Iterator[tuple[str, int]]:
+def _all_below(root: str) -> Iterator[tuple[str, Stored]]:
     fs, inner = paths.resolve(root)
-    return _local_sizes(inner) if isinstance(fs, LocalFileSystem) else _remote_sizes(fs, inner)
+    return _all_local(inner) if isinstance(fs, LocalFileSystem) else _all_remote(fs, inner)
 
 
-def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
+def _all_remote(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, Stored]]:
     """Yield the files below a folder. `fs.find` may silently skip what cannot be listed."""
     fs.invalidate_cache()
     waiting = [Entry(path=root.rstrip("/"), kind=DIRECTORY, real=root)]
@@ -59,17 +80,61 @@ def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]
             if entry.kind == DIRECTORY:
                 waiting.append(entry)
             else:
-                yield entry.path[len(start) :], int(entry.info.get("size") or 0)
+                yield entry.path[len(start) :], stored_remotely(fs, entry.info)
 
 
-def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
+def _all_local(root: str) -> Iterator[tuple[str, Stored]]:
     """Yield the files of a local disk: ten times as fast as fsspec's own listing."""
     for folder, _, names in os.walk(root, onerror=_raise_unlisted):
         below = os.path.relpath(folder, root)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                size = os.stat(os.path.join(folder, name)).st_size
-                yield (name if below == "." else f"{below}/{name}"), size
+                stored = stored_here(os.path.join(folder, name))
+                yield (name if below == "." else f"{below}/{name}"), stored
+
+
+def stored_here(path: str) -> Stored:
+    """Describe a local file; its time of modification stays when it is renamed.
+
+    Raises:
+        FileNotFoundError: It is not there.
+    """
+    status = os.stat(path)
+    return Stored(status.st_size, str(status.st_mtime_ns), str(status.st_mtime_ns))
+
+
+def stored_remotely(fs: AbstractFileSystem, info: Mapping[str, Any]) -> Stored:
+    """Describe a file by what its file system tells of it."""
+    size, version, kinds = int(info.get("size") or 0), version_in(info), paths.protocols(fs)
+    content = version if kinds & paths.S3 else ""
+    if kinds & paths.GCS:
+        content = str(info.get("md5Hash") or "")
+    return Stored(size, version or f"{size} bytes", content)
+
+
+# Names under which file systems give what changes with the content, best first.
+_VERSION_KEYS = (
+    "generation",
+    "ETag",
+    "etag",
+    "md5Hash",
+    "content_md5",
+    "mtime",
+    "LastModified",
+    "blob_id",
+    "oid",
+    "last_modified",
+    "updated",
+    "created",
+)
+
+
+def version_in(info: Mapping[str, Any]) -> str:
+    """Return what changes with the content of a file; "" if its file system tells nothing."""
+    value = next(filter(None, map(info.get, _VERSION_KEYS)), "")
+    if isinstance(value, datetime.datetime):
+        value = value.timestamp()
+    return f"{value:.6f}" if isinstance(value, float) else str(value).strip('"')
 
 
 def _raise_unlisted(error: OSError) -> None:
@@ -220,7 +285,7 @@ def _s3_page(fs: Any, bucket: str, prefix: str, delimiter: str, token: str) -> _
 
 
 def _gcs_page(fs: Any, bucket: str, prefix: str, delimiter: str, token: str) -> _Page:
-    fields = "items(name,size,generation),prefixes,nextPageToken"
+    fields = "items(name,size,generation,md5Hash),prefixes,nextPageToken"
     asked = {"prefix": prefix, "delimiter": delimiter, "maxResults": 1000, "fields": fields}
     more = {"pageToken": token} if token else {}
     page = fs.call("GET", "b/{}/o", bucket, json_out=True, **asked, **more)

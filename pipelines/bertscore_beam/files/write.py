@@ -65,7 +65,7 @@ def _write(
     if isinstance(fs, LocalFileSystem):
         with _temporary_local(inner, content, folder) as temporary:
             os.replace(temporary, inner)
-        _sync_folder(os.path.dirname(inner))
+        sync_folder(os.path.dirname(inner))
     elif paths.protocols(fs) & paths.PUT_IS_WHOLE:
         put(fs, inner)
     else:
@@ -150,7 +150,8 @@ def _temporary_local(
             os.unlink(temporary)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Let changes of a local folder outlive a loss of power, where its disk can do that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
