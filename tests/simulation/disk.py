@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files import listing, write
+from bertscore_beam.files import listing, versions, write
 from tests.simulation.world import World
 
 
@@ -76,7 +76,7 @@ class DiskCalls:
 def open_disk(world: World, root: Path, patch: pytest.MonkeyPatch) -> DiskCalls:
     """Put a world's steps in front of the calls that reach a disk."""
     calls = DiskCalls(world, root)
-    for module in (write, listing):
+    for module in (write, listing, versions):
         patch.setattr(module, "os", calls)
 
     def patched(name: str, step: Callable[..., Any]) -> None:

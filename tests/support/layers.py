@@ -19,7 +19,7 @@ NEEDS = {"scorer": "model", "tiny_folder": "model", "checkout": "job"}
 
 LONGEST = (
     "test_every_write.py", "test_dataflow.py", "test_prism.py", "test_restarts.py",
-    "test_simulation.py",
+    "test_simulation.py", "test_publication.py",
     "test_first_contact.py", "test_container.py", "test_docs.py", "test_out_of_memory.py",
     "test_readers.py", "test_lock.py", "test_files_fuzz.py", "test_page.py", "test_collect.py",
     "test_reach.py", "test_read_split.py",

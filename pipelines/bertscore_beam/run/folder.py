@@ -16,9 +16,16 @@ from typing import Any
 
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import each_file, list_files
+from bertscore_beam.files.listing import Stored, each_file, each_stored, list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_each, read_if_there
+from bertscore_beam.files.versions import (
+    delete_version,
+    read_version,
+    rename_or_copy,
+    replace_version,
+    sync_folders,
+)
 from bertscore_beam.files.write import (
     copy_atomically,
     delete,
@@ -154,6 +161,33 @@ class OutputFolder:
         if names:
             self.check()
             delete_many([self.path(name) for name in names])
+
+    def each_stored(self) -> Iterator[tuple[str, Stored]]:
+        """Yield all files, with their sizes and versions, as they are listed."""
+        return each_stored(self.root)
+
+    def read_version(self, name: str) -> tuple[bytes, str] | None:
+        """Read a small file and its version; None if it is not there."""
+        return read_version(self.path(name))
+
+    def replace_version(self, name: str, data: bytes, version: str) -> bool:
+        """Replace a file that still has a version; tell whether this is there now."""
+        self.check()
+        return replace_version(self.path(name), data, version)
+
+    def delete_version(self, name: str, version: str) -> None:
+        """Delete a file if it still has a version."""
+        self.check()
+        delete_version(self.path(name), version)
+
+    def rename_or_copy(self, name: str, target: str) -> str:
+        """Give a file another name; return its `Stored.content`. A store leaves it, too."""
+        self.check()
+        return rename_or_copy(self.path(name), self.path(target))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Let renames and deletions of files on a disk outlive a loss of power."""
+        sync_folders(map(self.path, names))
 
     def delete_empty_folders(self, below: str = "") -> None:
         """Delete the empty folders below a folder, and the folder itself if it is empty then."""
