@@ -24,6 +24,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.earlier_run import scoring_runs
+from bertscore_beam.run.folder import RUN_FILE
 from bertscore_beam.run.output import UNJUDGED, WORSE
 from tests.support.made_runs import made_run, scored
 
