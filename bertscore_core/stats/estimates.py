@@ -31,11 +31,11 @@ from bertscore_core.tokens import BoolArray, IntArray, places_within
 # noise of float32 has no order, and what needs an order is NaN.
 
 
-def is_constant(values: Doubles) -> BoolArray:
-    """Tell whether numbers differ by at most the `NOISE` of their size, along the last axis."""
+def is_constant(values: Doubles, noise: float | Doubles = NOISE) -> BoolArray:
+    """Tell whether numbers differ by at most this share of their size, along the last axis."""
     size = np.abs(values).max(axis=-1, initial=0.0)
     spread = values.max(axis=-1, initial=-np.inf) - values.min(axis=-1, initial=np.inf)
-    return np.asarray(spread <= NOISE * size)
+    return np.asarray(spread <= noise * size)
 
 
 _MOST_EXPONENT = 960
@@ -64,7 +64,9 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
     both = np.concatenate([judged[None], rows])
     _, exponents = np.frexp(np.abs(both).max(axis=1, initial=0.0))
     both = np.ldexp(both, np.minimum(0, _MOST_EXPONENT - exponents)[:, None])
-    both = np.where(is_constant(both)[:, None], both[:, :1], both)
+    # Judgements have no noise but that of means, which hangs on the order of adding.
+    constant = is_constant(both, np.array([ROUNDING] + [NOISE] * len(rows)))
+    both = np.where(constant[:, None], both[:, :1], both)
     return both[0], both[1:]
 
 

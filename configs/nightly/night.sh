@@ -115,8 +115,9 @@ if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no o
     exit 2
 fi
 
+is_first() { echo '{"passed": true, "comparisons": []}' > "pages/.$day.json" || exit 1; }
 if [ $# -eq 0 ]; then
-    echo '{"passed": true, "comparisons": []}' > "pages/.$day.json" || exit 1
+    is_first
 else
     bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop" \
         ${CLUSTER:+--cluster "$CLUSTER"} ${MISSING:+--max-missing-fraction "$MISSING"} \
@@ -132,11 +133,16 @@ case $status in
     exit 2
     ;;
 esac
-# `compare` leaves runs of another version out: this is a first night then, unless one of them is pinned.
 is_compared() { grep -qs "/$1\"" "pages/.$day.json"; }
 if [ -n "$steady" ] && ! is_compared "$steady"; then
     rm -f "pages/.$day.json"
     cannot_use_pin "$pinned It is of another version: $day was not compared with it."
+fi
+# `compare` leaves runs of another version out. Without any other this is a first night.
+if [ $# -gt 0 ] && grep -Eqs '"comparisons": *\[\]' "pages/.$day.json"; then
+    set --
+    status=0
+    is_first
 fi
 # Before the verdict: a night that passed a comparison, and is good, has pinned a run.
 if [ $status -eq 0 ] && [ $# -gt 0 ] && ! is_pinned && is_compared "$1"; then

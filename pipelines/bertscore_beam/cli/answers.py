@@ -48,11 +48,14 @@ def print_comparison(options: CompareOptions) -> int:
 
     with before_work():
         against, note = without_other_formats(options.against)
-        if note and not against:  # as in a first night, which has none to be worse than
+        if note and not against:
             open_finished(options.run, "RUN")  # for its checks
-            passed = None if options.fail_if_drop is None else True
-            document: dict[str, Any] = {"passed": passed, "comparisons": [], "rankings": []}
-            return report(Outcome(document=document, warnings=(note,), is_answer=True))
+            status = DONE if options.fail_if_drop is None else UNJUDGED
+            document: dict[str, Any] = {"passed": None, "comparisons": [], "rankings": []}
+            is_answer = status == DONE
+            return report(
+                Outcome(status=status, document=document, warnings=(note,), is_answer=is_answer)
+            )
         compared = compare_runs(replace(options, against=against))
     if options.fail_if_drop is None:
         check_paired(compared)
@@ -93,12 +96,14 @@ def write_report(options: ReportOptions) -> int:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
     compared = Compared(comparisons=data.comparisons)
-    status = _STATUSES[compared.passed]
+    is_left_out = note and not against and options.scoring.get("fail_if_drop") is not None
+    passed = None if is_left_out else compared.passed
+    status = _STATUSES[passed]
     document = {
         "output": shown,
         "run": data.run,
         **{name: total[name] for name in ("rows", "scored", "f1", "f1_low", "f1_high")},
-        "passed": compared.passed,
+        "passed": passed,
         "nights": len(data.nights),
         "notices": list(data.notices),
         "caveats": list(data.caveats),

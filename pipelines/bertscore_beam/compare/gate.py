@@ -159,7 +159,8 @@ def _too_few(group: results.GroupComparison, needed: int) -> str:
     equal = ""
     if result.clusters is not None:
         equal = f", which weigh as much as {result.effective_clusters or 0:.1f} equal ones"
-    return f"got {_units(group)}{equal}; expected at least {needed:,}"
+    cure = ". To count each row, use --cluster id" if result.repeats else ""
+    return f"got {_units(group)}{equal}; expected at least {needed:,}{cure}"
 
 
 def _units(group: results.GroupComparison) -> str:

@@ -25,7 +25,7 @@ from bertscore_beam.dump.texts import only_strings, reference_texts, texts_from_
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
-from bertscore_core.stats.estimates import check_pairs, is_constant
+from bertscore_core.stats.estimates import ROUNDING, check_pairs, is_constant
 from bertscore_core.stats.score_statistics import Doubles
 from bertscore_core.tokens import IntArray
 
@@ -287,12 +287,11 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
             )
         columns = {"--score-column": judgements.people, "--label-column": judgements.labels}
         for option, values in columns.items():
-            if values is not None and is_constant(values[own]):
+            if values is not None and is_constant(values[own], ROUNDING):
                 raise InputError(
-                    f"the judgements{where} are all the same, or differ by no more than a "
-                    f"millionth of their size: got {values[own][0]:g} in {len(own)} rows; expected "
-                    "different ones, since nothing agrees or disagrees with a constant. Check "
-                    f"{option}, or subtract what all of them have in common."
+                    f"the judgements{where} are all the same: got {values[own][0]:g} in "
+                    f"{len(own)} rows; expected different ones, since nothing agrees or disagrees "
+                    f"with a constant. Check {option}."
                 )
         _check_items_and_systems(judgements, own, where, options.statistic)
 

@@ -208,3 +208,11 @@ def test_agreement_does_not_depend_on_how_large_scores_are(exponent):
     for own, expected in zip(found(np.ldexp(scores, exponent)), found(scores), strict=True):
         # Means of systems are rounded to twelve digits, which a unit may put at another place.
         np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_judgements_that_differ_by_little_are_no_constant():
+    """Only scores have noise: 0 and 1, counted from a million on, agree as 0 and 1 do."""
+    people = (ROWS.people > 50).astype(float)
+    for one in (pearson, kendall):
+        expected = one(people, ROWS.scores).values
+        np.testing.assert_allclose(one(people + 1e6, ROWS.scores).values, expected, rtol=1e-9)

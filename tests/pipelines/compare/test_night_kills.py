@@ -82,7 +82,7 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     f1, made = np.linspace(0.5, 0.9, 40), {}
     for status, rows, drop in ((cli.DONE, 40, 0), (WORSE, 40, 0.3), (UNJUDGED, 3, 0)):
-        names = [f"{name} {status}" for name in ("now", "before")]
+        names = [f"{status}/now", f"{status}/before"]
         tables = scored(f1[:rows] - drop), scored(f1[:rows])
         runs = [
             made_run(folder / name, {"a": one}) for name, one in zip(names, tables, strict=True)
@@ -261,8 +261,8 @@ def test_a_run_of_another_version_is_not_pinned_and_is_no_pin(tmp_path, recorded
     (runs[1] / RUN_FILE).write_bytes(to_json({**notes, "format": None}))
     with redirect_stdout(io.StringIO()) as said:
         words = ["compare", *runs, "--quiet", "--json", "--fail-if-drop", 0.005]
-        assert cli.main([*map(str, words)]) == cli.DONE
-    nights = Nights(tmp_path / "nights", {**recorded, cli.DONE: said.getvalue()}, "555")
+        assert cli.main([*map(str, words)]) == UNJUDGED
+    nights = Nights(tmp_path / "nights", {**recorded, UNJUDGED: said.getvalue()}, "500")
     assert nights.statuses(*DAYS[:2]) == [cli.DONE, cli.DONE]
     assert nights.pinned is None
     assert "No run is pinned yet" in nights.page(DAYS[1])
@@ -272,7 +272,6 @@ def test_a_run_of_another_version_is_not_pinned_and_is_no_pin(tmp_path, recorded
         assert (status, nights.verdict(DAYS[2])) == (cli.UNUSABLE, "no verdict")
         assert f"The pinned run is {pinned}. It is of another version: {DAYS[2]} was" in said
     nights.accept(DAYS[2])
-    (nights.folder / "recorded" / str(cli.DONE)).write_text(recorded[cli.DONE])
     (nights.folder / "dumps" / DAYS[3]).write_text("5")
     assert nights.run(DAYS[3])[0] == cli.DONE
     assert nights.pinned == DAYS[2]

@@ -156,7 +156,10 @@ def test_too_few_rows_that_do_not_repeat_each_other_cannot_be_judged(tmp_path):
     for seed, before in enumerate((night(2, **given), night(1, **given))):
         found = compared(tmp_path / str(seed), night(1, **given), before)
         assert found.passed is None
-        said = "got 4 rows (36 more repeat these); expected at least 5"
+        said = (
+            "got 4 rows (36 more repeat these); expected at least 5. To count each row, use "
+            "--cluster id"
+        )
         assert found.comparisons[0].not_judged == said
 
 

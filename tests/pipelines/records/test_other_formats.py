@@ -10,6 +10,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.earlier_run import find_reuse, scoring_runs
 from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder, read_run
+from bertscore_beam.run.output import UNJUDGED
 from tests.support.dumps import write_dump
 from tests.support.made_runs import made_run, scored
 
@@ -87,13 +88,17 @@ def test_its_scores_are_not_reused_and_the_run_before_it_counts(runs):
     assert "of another version" in note
 
 
-@pytest.mark.parametrize(("gate", "passed"), [((), None), (("--fail-if-drop", "0.1"), True)])
-def test_a_night_after_it_is_compared_as_a_first_night(runs, capsys, gate, passed):
+@pytest.mark.parametrize(
+    ("gate", "status"), [((), cli.DONE), (("--fail-if-drop", "0.1"), UNJUDGED)]
+)
+def test_a_comparison_leaves_it_out_and_a_gate_that_sees_nothing_is_not_passed(
+    runs, capsys, gate, status
+):
     old, new, third = (str(runs / name) for name in ("old", "new", "third"))
-    assert cli.main(["compare", new, old, "--json", *gate]) == cli.DONE
+    assert cli.main(["compare", new, old, "--json", *gate]) == status
     said = capsys.readouterr()
     document = json.loads(said.out)
-    assert (document["passed"], document["comparisons"]) == (passed, [])
+    assert (document["passed"], document["comparisons"]) == (None, [])
     assert said.err.count(SAID) == 1
     assert cli.main(["compare", new, old, third, "--json", *gate]) == cli.DONE
     said = capsys.readouterr()
@@ -112,9 +117,9 @@ def test_a_run_is_looked_at_also_if_there_is_none_to_compare_it_with(runs, capsy
 def test_a_page_leaves_it_out_and_says_so(runs, tmp_path, capsys):
     page = tmp_path / "page.html"
     words = ["report", f"{runs}/*", "--output", str(page), "--against", str(runs / "old")]
-    assert cli.main([*words, "--fail-if-drop", "0.1", "--json"]) == cli.DONE
+    assert cli.main([*words, "--fail-if-drop", "0.1", "--json"]) == UNJUDGED
     said = capsys.readouterr()
-    assert json.loads(said.out)["nights"] == 2
+    assert (json.loads(said.out)["nights"], json.loads(said.out)["passed"]) == (2, None)
     assert said.err.count(SAID) == 1
     assert "is of another version" in page.read_text()
 
