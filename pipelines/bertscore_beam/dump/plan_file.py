@@ -47,6 +47,10 @@ def plan_to_bytes(plan: Plan) -> bytes:
     return with_digest(bytes(sink.getvalue()))
 
 
+class OtherPlanError(InputError):
+    """The plan of another run is where this one's was: nothing is scored by it."""
+
+
 def read_plan(data: bytes, digest: str, source: str) -> Plan:
     """Read the plan of a run: the one that its command has written, and no other.
 
@@ -58,11 +62,11 @@ def read_plan(data: bytes, digest: str, source: str) -> Plan:
         source: Where they are from, for the error message.
 
     Raises:
-        InputError: Another plan is there.
+        OtherPlanError: Another plan is there.
     """
     source = mask_credentials(source)
     if digest_of(data) != digest:
-        raise InputError(
+        raise OtherPlanError(
             f"{source!r} is not the plan of this run: got another digest than when it was written; "
             "expected that plan. Nothing but this run may write into its folder: see what has, and "
             "run the job again."
