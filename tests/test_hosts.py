@@ -20,14 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump.plan_file import OtherPlanError, plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.records import PENDING_FILE
 from bertscore_beam.run.lock import JOB_FILE, JobStillRunsError
 from bertscore_beam.run.remote_job import end_earlier_job
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
-from bertscore_core import InputError
 from tests.support import jobs
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.judgements import write_judgements
@@ -329,7 +328,7 @@ def test_workers_read_the_plan_that_their_command_wrote_alone(tmp_path, listener
     forge_plan(tmp_path / "out" / PENDING_FILE, name, listener.url)
     with pytest.raises(Exception, match="is not the plan of this run") as raised:
         jobs.run_prepared(job)
-    assert InputError.__name__ in repr(raised.value)
+    assert OtherPlanError.__name__ in repr(raised.value)
     assert listener.connections == []
 
 
