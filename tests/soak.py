@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.records.records import IDF_FILE, PACKS_FOLDER
+from bertscore_beam.records.records import IDF_FILE, SHARDS_FOLDER
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
@@ -180,15 +180,12 @@ def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> li
 def _comparable(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
     """Return what must be the same each time: names, and the bytes of what has no clocks in it.
 
-    A plan is named by where the output is. A run that was resumed has its records in up to two
-    packs of earlier tries, and in its own.
+    A plan is named by where the output is, and the manifest says when each part was written.
     """
     same: dict[str, bytes | None] = {}
-    packs = 0
     for name, data in files.items():
-        if name.startswith(f"{PACKS_FOLDER}/"):
-            packs += 1
-            same[PACKS_FOLDER if packs <= 3 else name] = None
+        if name.startswith(f"{SHARDS_FOLDER}/"):
+            same[SHARDS_FOLDER] = None
         elif name.startswith(f"{PLANS_FOLDER}/"):
             same[PLANS_FOLDER] = None
         else:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.records.records import read_records
+from bertscore_beam.records.records import find_parts
 from bertscore_beam.run.folder import OutputFolder
 from tests.benchmarks.harness import Recorder, interleave, run_command
 from tests.benchmarks.models import prepare
@@ -28,7 +28,7 @@ def write_pair_groups(path: Path, pairs: Pairs, split_rows: int) -> None:
 
 def ends_of_parts(output: str | Path) -> list[tuple[float, int]]:
     """Return when each part of a finished run was written, and its rows, by time."""
-    records = read_records(OutputFolder(str(output))).items()
+    records = find_parts(OutputFolder(str(output))).records.items()
     return sorted((Path(output, name).stat().st_mtime, one.num_rows) for name, one in records)
 
 

@@ -1,13 +1,14 @@
 """Looks at the folder of a simulated run after every change, past all clocks and caches."""
 
-import gzip
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from io import BytesIO
 from typing import Any
 
-from bertscore_beam.records.record import PARTS_FOLDER, PartRecord, record_from_json
-from bertscore_beam.records.records import PACKS_FOLDER
+import pyarrow.parquet as pq
+
+from bertscore_beam.records.record import RECORD_KEY, PartRecord, record_from_json
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, STALE_SECONDS, START_SECONDS
 from tests.simulation.commands import SETTINGS, Command, expected, job_digest, rows_of, signature
@@ -73,13 +74,10 @@ class Watch:
 
 
 def vouching(files: Mapping[str, bytes]) -> list[str]:
-    """Return which records vouch for a part of another setting, or of other rows, by its size."""
+    """Return which records vouch for a part of another setting, or of other rows."""
     found = []
     for name, record in records_of(files).items():
-        part = files.get(name)
-        if part is None or len(part) != record.part_bytes:
-            continue
-        rows = rows_of(part)
+        rows = rows_of(files[name])
         if rows.setting != _setting_of(record.job_digest):
             found.append(f"{name}: a record of another setting vouches for it")
         elif rows.digests != record.digests:
@@ -136,25 +134,14 @@ def beat_of(files: Mapping[str, bytes]) -> bytes | None:
 
 
 def records_of(files: Mapping[str, bytes]) -> dict[str, PartRecord]:
-    """Return the records that count: a single one, or that of the latest pack."""
-    found = {}
-    for name in sorted(name for name in files if name.startswith(PACKS_FOLDER)):
-        found |= {record.part_name: record for record in _packed(files[name])}
-    for name, data in files.items():
-        if name.startswith(PARTS_FOLDER) and (record := _record(data)) is not None:
-            found[record.part_name] = record
-    return found
-
-
-@lru_cache(maxsize=10_000)
-def _packed(data: bytes) -> tuple[PartRecord, ...]:
-    lines = gzip.decompress(data).splitlines()
-    return tuple(record for line in lines if (record := _record(line)) is not None)
+    """Return the records of the parts of a folder, by part name."""
+    parts = {name: _record(data) for name, data in files.items() if is_part(name)}
+    return {name: record for name, record in parts.items() if record is not None}
 
 
 @lru_cache(maxsize=10_000)
 def _record(data: bytes) -> PartRecord | None:
-    return record_from_json(data)
+    return record_from_json(pq.read_metadata(BytesIO(data)).metadata[RECORD_KEY])
 
 
 def _json(data: bytes | None) -> dict[str, Any]:

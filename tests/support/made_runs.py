@@ -6,6 +6,7 @@ Such a run can be opened, read and compared; it has no index, so it cannot be re
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ import pyarrow as pa
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.files.checked import digest_of, to_json
-from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
+from bertscore_beam.records.record import LanguageRows, PartRecord, part_to_bytes
+from bertscore_beam.records.records import find_parts, shards_of
 from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize, summary_of_languages
-from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
@@ -122,6 +123,8 @@ def made_run(
                 row += len(rows)
     totals = Totals.merge(map(Totals.of_record, made))
     count = totals.summary.rows
+    work = Work(batches=len(made), tokens=40 * count, padded_tokens=44 * count)
+    totals = replace(totals, seconds=count / 100, work=work)
     start = RunStart(
         parts=len(made),
         rows=count,
@@ -148,6 +151,8 @@ def made_run(
     _write(folder / RUN_FILE, to_json({"format": FORMAT, **run}, indent=2))
     _write(folder / SUMMARY_FILE, to_json(summary, indent=2))
     _write(folder / SUCCESS_FILE, to_json({"run": run["run"]}))
+    for name, data in shards_of(find_parts(OutputFolder(str(folder))).records):
+        _write(folder / name, data)
     return folder
 
 
@@ -160,7 +165,6 @@ def _write_part(
     folder: Path, name: str, table: pa.Table, notes: Mapping[str, str], identity: Mapping[str, str]
 ) -> PartRecord:
     """Write a part with its record."""
-    data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
     if "language_column" in identity:
         codes = np.array(languages_of(table["language"]))
@@ -180,13 +184,9 @@ def _write_part(
         job_digest=identity_digest(dict(identity)),
         idf="",
         summary=_summary(table),
-        seconds=len(table) / 100,
-        work=Work(batches=1, tokens=40 * len(table), padded_tokens=44 * len(table)),
-        **facts_of_part(data),
         languages=languages,
     )
-    _write(folder / name, data)
-    _write(folder / record_path(name), record.to_json())
+    _write(folder / name, part_to_bytes(table.replace_schema_metadata(dict(notes)), record))
     return record
 
 

@@ -5,7 +5,7 @@ Whatever is wrong with a file is raised as `InputError`; see `reading`.
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -65,8 +65,8 @@ def open_parquet(
         size: As for `open_source`.
         version: As for `open_source`.
         whole: Whether all of the file is wanted, so that it may be fetched at once.
-        footer: `footer_digest` of the file, if it is known: the footer is checked before it is
-            read. Pages are checked by their own checksums when they are read, if they have any.
+        footer: `source_footer_digest` of the file, if it is known: the footer is checked before it
+            is read. Pages are checked by their own checksums when they are read, if they have any.
         digest: Digest of the whole file, if it is known: then all of it is read and checked.
         copy: Path of a copy of its footer, if there is one: its own is not read then.
 
@@ -146,14 +146,13 @@ _FOOTER_BYTES = 64 * 1024
 """Bytes at the end of a file that are fetched together; few footers are larger."""
 
 
-def footer_digest(data: bytes) -> str:
-    """Return the digest of the footer of a Parquet file: all that no checksum of a page covers.
+def source_footer_digest(source: pa.NativeFile | RemoteFile) -> str:
+    """Return the digest of the footer of an open file: all that no checksum of a page covers.
 
     Headers of pages are not covered either, but none of their bits can be flipped so that other
     values are read.
     """
-    with pa.BufferReader(data) as source:
-        return digest_of(_footer(source))
+    return digest_of(_footer(source))
 
 
 def _read_copy(path: str) -> bytes:
@@ -326,31 +325,57 @@ SIGNATURES_KEY = "bertscore.signatures"
 """The same for a part whose rows have languages: a JSON object, the signature of each language."""
 
 
-def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
+def write_part(
+    table: pa.Table, *, utc_times: bool = False, notes: Mapping[bytes, bytes] | None = None
+) -> bytes:
     """Return a table as the bytes of a Parquet file. Equal tables give equal bytes.
 
     Args:
         table: Its rows.
         utc_times: Whether to mark times of day as UTC, which Arrow's types cannot say.
+        notes: More metadata of the file, which are not in its schema. Then its footer is sealed.
     """
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        types.writable(table),
+    sink, table = pa.BufferOutputStream(), types.writable(table)
+    with pq.ParquetWriter(
         sink,
+        table.schema,
         compression="zstd",
         version="2.6",
         write_statistics=True,
         write_time_adjusted_to_utc=utc_times,
         write_page_checksum=True,
-    )
-    return bytes(sink.getvalue())
+    ) as writer:
+        writer.write_table(table)
+        if notes:
+            writer.add_key_value_metadata({**notes, SEAL_KEY: _NO_SEAL})
+    data = bytes(sink.getvalue())
+    return _sealed(data) if notes else data
 
 
-def is_signed(path: str) -> bool:
-    """Tell whether a file is a part that this project scored: its metadata hold a signature."""
-    try:
-        with open_parquet(path) as (file, _):
-            metadata = file.schema_arrow.metadata or {}
-            return any(key.encode() in metadata for key in (SIGNATURE_KEY, SIGNATURES_KEY))
-    except (InputError, FileNotFoundError):
-        return False
+# A digest of a footer, in itself: it is made with zeros in its place.
+
+SEAL_KEY = b"bertscore.seal"
+_SEAL_MARK = b"seal:"
+_NO_SEAL = _SEAL_MARK + bytes(32).hex().encode()[:32]
+
+
+def _sealed(data: bytes) -> bytes:
+    start = len(data) - _END_BYTES - int.from_bytes(data[-_END_BYTES:-4], "little")
+    before, footer = data[:start], data[start:]
+    return before + _with_seal(footer, _NO_SEAL, _seal_of(footer))
+
+
+def _seal_of(footer: bytes) -> bytes:
+    return _SEAL_MARK + digest_of(footer).encode()
+
+
+def _with_seal(footer: bytes, seal: bytes, other: bytes) -> bytes:
+    """Return a footer with another seal; what comes after it is nobody's text."""
+    before, _, after = footer.rpartition(seal)
+    return before + other + after
+
+
+def is_sealed(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> bool:
+    """Tell whether the footer of a file has the seal that `write_part` gave it with notes."""
+    seal, footer = (file.metadata.metadata or {}).get(SEAL_KEY, b""), _footer(source)
+    return bool(seal) and _seal_of(_with_seal(footer, seal, _NO_SEAL)) == seal

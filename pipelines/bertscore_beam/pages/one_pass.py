@@ -63,7 +63,7 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = grouped_rows(table, cells, part.record.is_reused, language, run.metrics)
+        rows = grouped_rows(table, cells, None, language, run.metrics)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
             groups.add(cell[: len(by)], statistics)

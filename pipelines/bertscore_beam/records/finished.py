@@ -19,8 +19,8 @@ from bertscore_beam.files.checked import from_json, typed
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import list_parts, read_records
+from bertscore_beam.records.record import PartRecord, is_whole
+from bertscore_beam.records.records import find_parts
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -306,9 +306,7 @@ def utc(seconds: float) -> datetime:
 
 
 def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord, ...]:
-    records = read_records(source)
-    sizes, _ = list_parts(source, records)
-    whole = [record for name, record in records.items() if sizes.get(name) == record.part_bytes]
+    whole = [*find_parts(source, is_read_only=True).records.values()]
     rows = sum(record.num_rows for record in whole)
     if (len(whole), rows) != (summary.parts, summary.rows):
         raise InputError(
@@ -397,9 +395,8 @@ def open_part(
     folder: OutputFolder, record: PartRecord, *, whole: bool = False
 ) -> Iterator[pq.ParquetFile]:
     """Open a part, which is checked; as a whole if all of it is wanted. See `read_columns`."""
-    digest = record.part_digest if whole else ""
     path = folder.path(record.part_name)
-    with open_parquet(path, whole=whole, footer=record.footer_digest, digest=digest) as (file, _):
+    with open_parquet(path, whole=whole, footer=record.footer_digest) as (file, _):
         yield file
 
 
@@ -410,17 +407,9 @@ def check_parts(run: FinishedRun) -> None:
         InputError: Some are damaged.
         OSError: A part cannot be reached.
     """
-
-    def is_damaged(record: PartRecord) -> bool:
-        try:
-            with open_part(run.folder, record, whole=True):
-                pass
-        except InputError:
-            return True
-        return False
-
-    found = zip(run.records, in_parallel(is_damaged, run.records, READ_AHEAD), strict=True)
-    if damaged := [record.part_name for record, is_bad in found if is_bad]:
+    whole = in_parallel(lambda record: is_whole(run.folder, record), run.records, READ_AHEAD)
+    found = zip(run.records, whole, strict=True)
+    if damaged := [record.part_name for record, is_good in found if not is_good]:
         raise InputError(
             f"parts of the run in {run.folder.shown!r} are damaged: got {len(damaged):,} of "
             f"{len(run.records):,}, such as {damaged[0]!r}; expected none. Delete them, and run "

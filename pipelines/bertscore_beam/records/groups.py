@@ -211,11 +211,11 @@ def statistics_of_parts(
     """
     names = [*by, *score_columns(metrics), *([] if language is None else [language])]
 
-    def read(record: PartRecord) -> tuple[pa.Table, BoolArray | None]:
-        return read_part_columns(folder, record, names), record.is_reused
+    def read(record: PartRecord) -> pa.Table:
+        return read_part_columns(folder, record, names)
 
-    for table, reused in in_parallel(read, records, READ_AHEAD, waiting=0):
-        yield statistics_of(table, by, reused, language, metrics)
+    for table in in_parallel(read, records, READ_AHEAD, waiting=0):
+        yield statistics_of(table, by, None, language, metrics)
 
 
 def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
@@ -266,7 +266,6 @@ def group_row(
         "clipped": statistics.clipped,
         "truncated": statistics.truncated,
         **statistics.unknown.described(),
-        "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
         "interval": method_of(statistics.scored),

@@ -1,27 +1,31 @@
 """The record of a part: from which rows and with which settings it was made.
 
-    OUT/_manifest/parts/<digest>/part-000000020000.json   written after the part
-
-A record vouches for its part. `records.records` reads those of a folder.
+It stands in the footer of the part, which has a digest of itself, and says only what follows from
+the rows and the settings. So a part vouches for itself, and whoever makes it makes the same bytes.
 """
 
-import base64
 import sys
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import footer_digest
-from bertscore_beam.dump.splits import Split, note_name
-from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
+from bertscore_beam.dump.parquet import (
+    SEAL_KEY,
+    is_sealed,
+    open_parquet,
+    source_footer_digest,
+    write_part,
+)
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.files.checked import from_json, to_json, typed
+from bertscore_beam.files.listing import Stored
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import InputError
 from bertscore_core.stats.score_statistics import MEASURES
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.tokens import BoolArray
-from bertscore_core.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +40,8 @@ class LanguageRows:
     summary: ScoreSummary
 
 
-def packed_rows(chosen: BoolArray) -> str:
-    """Return which rows are chosen: a bit each, compressed, as ASCII. "" for none or all.
-
-    20,000 rows take at most 3.4 kB.
-    """
-    if chosen.all() or not chosen.any():
-        return ""
-    return base64.b85encode(zlib.compress(np.packbits(chosen).tobytes())).decode()
-
-
-PARTS_FOLDER = "_manifest/parts"
-_RECORD_SUFFIX = ".json"
-
-_RECORD_FORMAT = 5
+RECORD_KEY = b"bertscore.part"
+"""Key of the record in the metadata of a part."""
 
 _SHARED = ("job_digest", "idf", "input_name", "file_version")
 """Texts that are equal in most records of a folder."""
@@ -68,21 +60,15 @@ class PartRecord:
         job_digest: Digest of the run's `job_identity`.
         idf: Fingerprint of the idf table that weighted the scores; "" without one.
         summary: Rows, scored rows, sums of the scores and rejected rows by reason.
-        seconds: Time spent on its scores, with waiting for the device; not on reading or writing.
-        work: The work of the device for it.
-        part_bytes: Size of the part in bytes.
-        part_digest: Digest of its bytes.
-        footer_digest: Digest of its footer, for those who read some of its columns.
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
         dropped: Fields of JSON that are not columns, with the number of rows that have them.
-        reused: Rows that took the scores of an earlier run.
-        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all.
-        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
-        replaced_damaged: Whether the part took the place of one that could not be read.
         languages: The rows of each language; empty if all rows are scored alike.
-        other_scripts: As in `ScoredTable`.
+        other_scripts: As in `ScoredTable`; so is `tokenized`.
         input_rows: Rows that were read, if each may have several candidates; None if one each.
-        tokenized: As in `ScoredTable`.
+        part_bytes: Size of the part in bytes. This and what follows is known of a part that is
+            there, and is not in its footer.
+        part_version: What its file system calls its version, `Stored.version`.
+        footer_digest: Digest of its footer, for those who read some of its columns.
     """
 
     part_name: str
@@ -96,25 +82,19 @@ class PartRecord:
     job_digest: str
     idf: str
     summary: ScoreSummary
-    seconds: float
-    work: Work
-    part_bytes: int
-    part_digest: str = ""
-    footer_digest: str = ""
     reading: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
-    reused: int = 0
-    reused_rows: str = ""
-    reuse_failures: int = 0
-    replaced_damaged: bool = False
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
     input_rows: int | None = None
     tokenized: int = 0
+    part_bytes: int = 0
+    part_version: str = ""
+    footer_digest: str = ""
 
     @classmethod
     def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":
-        """Record that the part of a split has been written; `made` are the other fields."""
+        """Return the record of a split's part; `made` are the other fields."""
         return cls(
             **{name: getattr(split, name) for name in ("part_name", "input_name", "row_offset")},
             num_rows=summary.rows,
@@ -124,31 +104,17 @@ class PartRecord:
         )
 
     @property
-    def is_reused(self) -> BoolArray | None:
-        """Which rows took the scores of an earlier run; None if not known. Shape (num_rows,)."""
-        if self.reused in (0, self.num_rows):
-            return np.full(self.num_rows, self.reused > 0, dtype=np.bool_)
-        if not self.reused_rows:
-            return None
-        try:
-            bits = np.frombuffer(zlib.decompress(base64.b85decode(self.reused_rows)), np.uint8)
-        except (ValueError, zlib.error):  # damaged
-            return None
-        chosen = np.unpackbits(bits, count=self.num_rows).astype(np.bool_)
-        return chosen if chosen.sum() == self.reused else None
-
-    @property
     def rows_read(self) -> int:
         """Rows of the input that the part was made of."""
         return self.num_rows if self.input_rows is None else self.input_rows
 
-    def covers(self, split: Split) -> bool:
-        """Tell whether the file of a split of these rows is of the same version, read alike."""
-        return all(getattr(self, name) == value for name, value in _file_fields(split).items())
-
     def is_current(self, split: Split) -> bool:
-        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows."""
+        """Tell whether the file of a split of these rows is of the same version, read alike."""
         return split.file_version != "" and self.covers(split)
+
+    def covers(self, split: Split) -> bool:
+        """Tell the same, where an unknown version of the file is no doubt."""
+        return all(getattr(self, name) == value for name, value in _file_fields(split).items())
 
     @property
     def offset(self) -> int:
@@ -166,18 +132,15 @@ class PartRecord:
         """Return the record for the same rows in the present version of the file."""
         return replace(self, **_file_fields(split))
 
-    def to_json(self) -> bytes:
-        """Return the record as JSON."""
-        return to_json({"format": _RECORD_FORMAT, **asdict(self)})
+    def to_json(self, *, is_found: bool = False) -> bytes:
+        """Return the record as JSON; if it is found, with what is known of the part beside."""
+        content = asdict(self)
+        for name in () if is_found else _FOUND:
+            del content[name]
+        return to_json(content)
 
 
-def facts_of_part(data: bytes) -> dict[str, Any]:
-    """Return the fields of a record that tell the bytes of its part from others."""
-    return {
-        "part_bytes": len(data),
-        "part_digest": digest_of(data),
-        "footer_digest": footer_digest(data),
-    }
+_FOUND = ("part_bytes", "part_version", "footer_digest")
 
 
 def _file_fields(split: Split) -> dict[str, Any]:
@@ -189,10 +152,10 @@ _NAMES = {field.name for field in fields(PartRecord)}
 
 
 def record_from_json(data: bytes) -> PartRecord | None:
-    """Read a record; None if it is damaged or has another format."""
+    """Read a record; None if it is damaged."""
     try:
         content = from_json(data)
-        if content.pop("format") != _RECORD_FORMAT or not content.keys() <= _NAMES:
+        if not content.keys() <= _NAMES:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
             content[name] = sys.intern(content[name])
@@ -211,11 +174,46 @@ def _has_sums(summary: ScoreSummary) -> bool:
     )
 
 
-def record_path(part_name: str) -> str:
-    """Return the path of a part's record below the output folder."""
-    return f"{PARTS_FOLDER}/{record_name(part_name)}"
+def part_to_bytes(table: pa.Table, record: PartRecord, *, utc_times: bool = False) -> bytes:
+    """Return a part with its record in its footer. Equal rows and records give equal bytes."""
+    metadata = table.schema.metadata or {}  # also those of a part that was the input
+    table = table.replace_schema_metadata(
+        {key: value for key, value in metadata.items() if key not in (RECORD_KEY, SEAL_KEY)}
+    )
+    return write_part(table, utc_times=utc_times, notes={RECORD_KEY: record.to_json()})
 
 
-def record_name(part_name: str) -> str:
-    """Return the path of a part's record below the folder of records."""
-    return note_name(part_name) + _RECORD_SUFFIX
+def read_record(folder: OutputFolder, name: str, stored: Stored) -> PartRecord | None:
+    """Read the record of a part from its footer; None if it is no part, or its footer is damaged.
+
+    Raises:
+        OSError: It cannot be reached.
+    """
+    try:
+        path, version = folder.path(name), stored.version
+        with open_parquet(path, size=stored.size, version=version) as (file, source):
+            data = (file.metadata.metadata or {}).get(RECORD_KEY)
+            record = None if data is None else record_from_json(data)
+            if record is None or record.part_name != name or not is_sealed(file, source):
+                return None
+            digest = source_footer_digest(source)
+    except (InputError, FileNotFoundError):
+        return None
+    return replace(
+        record, part_bytes=stored.size, part_version=stored.version, footer_digest=digest
+    )
+
+
+def is_whole(folder: OutputFolder, record: PartRecord) -> bool:
+    """Read a part to its end; tell whether it is as it was written, by the checksums of its pages.
+
+    Raises:
+        OSError: It cannot be reached.
+    """
+    path, digest = folder.path(record.part_name), record.footer_digest
+    try:
+        with open_parquet(path, size=record.part_bytes, whole=True, footer=digest) as (file, _):
+            rows = sum(len(batch) for batch in file.iter_batches())
+    except (InputError, FileNotFoundError):
+        return False
+    return rows == record.num_rows

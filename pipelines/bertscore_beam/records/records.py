@@ -1,86 +1,38 @@
-"""The records of parts: single files while a run works, packs of many when it ends.
+"""The parts of an output folder, each with the record in its footer.
 
-    OUT/<input name>/part-000000020000.parquet            a part, whole or missing
-    OUT/_manifest/parts/<digest>/part-000000020000.json   its record, written after it
-    OUT/_manifest/records/...                             records of a finished run, packed
-    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          inputs of the workers
-    OUT/_rejects/...                                      rows, splits and files without scores
+    OUT/<input name>/part-000000020000.parquet   a part, whole or missing
+    OUT/_manifest/parts/<digest>.jsonl.gz        records of the parts of a run that has ended
+    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz inputs of the workers
+    OUT/_rejects/...                             rows, splits and files without scores
 
-`records.resume` compares them with the plan of the next run.
+A part vouches for itself. The manifest saves requests: it holds the records of many parts in one
+file, each with the version that its part had. The footer of one that has another now is read.
 """
 
 import gzip
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from bertscore_beam.dump.parquet import is_signed
-from bertscore_beam.files.listing import HIDDEN_PREFIXES
+from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel, read_each
-from bertscore_beam.records.record import (
-    PARTS_FOLDER,
-    PartRecord,
-    record_from_json,
-    record_name,
-    record_path,
-)
-from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER as REJECTED_ROWS
+from bertscore_beam.records.record import PartRecord, read_record, record_from_json
+from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER
 from bertscore_beam.records.row_scores import ROWS_FOLDER
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 
-# Records of many parts in few files, so that a finished run is looked over with few requests.
-#
-#     OUT/_manifest/records/00000003-00000.jsonl.gz    records, a line each, of generation 3
-#
-# All records are packed when a run begins, and again when it ends, into a new generation. The
-# record of a part that is written meanwhile stands beside the packs, in a file of its own, and
-# counts instead of the one in a pack. So does a later generation. Each step can be cut off: packs
-# are written before what they replace is deleted, and a part is only written when no pack vouches
-# for it.
-
-PACKS_FOLDER = "_manifest/records"
-PACK_RECORDS = 10_000
+SHARDS_FOLDER = "_manifest/parts"
+SHARD_RECORDS = 10_000
 """Most records in a file: about a megabyte, compressed."""
-
-_PACK_FILE = re.compile(r"(\d{8})-\d{5}\.jsonl\.gz")
-
-
-def _list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
-    packs: dict[int, tuple[str, ...]] = {}
-    for file in folder.files(PACKS_FOLDER):
-        if match := _PACK_FILE.fullmatch(file):
-            at = int(match[1])
-            packs[at] = (*packs.get(at, ()), f"{PACKS_FOLDER}/{file}")
-    return packs
-
-
-def _lines_of_pack(data: bytes) -> Sequence[bytes] | None:
-    try:
-        return gzip.decompress(data).splitlines()
-    except (OSError, EOFError, zlib.error):
-        return None
-
-
-def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> None:
-    """Write a pack. Equal lines in any order give equal bytes."""
-    name = f"{PACKS_FOLDER}/{generation:08d}-{number:05d}.jsonl.gz"
-    folder.write(name, gzip.compress(b"\n".join(sorted(lines)), mtime=0))
-
+_SHARDS_AT_ONCE = 4
 
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
-_DELETED_AT_ONCE = 1000
-"""Single records that are deleted at a time."""
-_PACKS_AT_ONCE = 4
-"""Packs that are read at a time: about a megabyte each."""
-
-_LOOKS = 3
-"""How often records are read, at most, if files disappear while they are read."""
-
-_BESIDE_PARTS = (f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/", f"{REJECTED_ROWS}/")
-
+_BESIDE_PARTS = (f"{ROWS_FOLDER}/", f"{REJECTED_ROWS_FOLDER}/")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
 
@@ -89,157 +41,99 @@ def delete_plans(folder: OutputFolder) -> None:
     folder.delete(PLAN_FILE, PENDING_FILE)
 
 
-class FoundRecords:
-    """The records that one look over an output folder has found.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundParts:
+    """The parts that a look over an output folder has found.
 
     Attributes:
-        records: Those that count, by part name; damaged ones are left out.
-        singles: The files of single records, by their path below the folder of records.
-        packs: The packs by generation.
-        num_packed: Number of records in them, whether they count or not.
-        num_damaged: Number of records, and of whole packs, that cannot be read.
-        is_whole: Whether all files that were listed could be read.
+        records: Their records, by part name.
+        unverified: Those that the manifest does not list as they are: not all of their bytes have
+            been seen since they were written, or changed. In a store that tells no versions, all.
+        unreadable: Files with the names of planned parts that hold none.
+        others: All other files, but those that lie beside parts.
     """
 
-    def __init__(self, folder: OutputFolder) -> None:
-        self._folder = folder
-        self.singles = [*folder.files(PARTS_FOLDER)]
-        self.packs = _list_packs(folder)
-        self.num_packed = 0
-        self.num_damaged = 0
-        self.is_whole = True
-        # What counts comes first. What is found in its place later is passed over: of a single
-        # record that is damaged, what is packed does not count either.
-        found = self._singles()
-        for at in sorted(self.packs, reverse=True):
-            for record in self._packed(self.packs[at]):
-                found.setdefault(record_name(record.part_name), record)
-        self.records = {record.part_name: record for record in found.values() if record is not None}
-
-    def _singles(self) -> dict[str, PartRecord | None]:
-        found: dict[str, PartRecord | None] = {}
-        contents = self._folder.read_each(f"{PARTS_FOLDER}/{name}" for name in self.singles)
-        for name, data in zip(self.singles, contents, strict=True):
-            if data is None:
-                self.is_whole = False
-                continue
-            record = record_from_json(data)
-            found[name] = record if record and record_name(record.part_name) == name else None
-            self.num_damaged += found[name] is None
-        return found
-
-    def _packed(self, packs: Sequence[str]) -> Iterator[PartRecord]:
-        for data in read_each(map(self._folder.path, packs), _PACKS_AT_ONCE):
-            self.is_whole = self.is_whole and data is not None
-            lines = () if data is None else _lines_of_pack(data)
-            self.num_damaged += lines is None
-            for line in lines or ():
-                if (record := record_from_json(line)) is None:
-                    self.num_damaged += 1
-                else:
-                    self.num_packed += 1
-                    yield record
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether all records that count, and no others, are in packs of one generation."""
-        is_tidy = len(self.packs) <= 1 and not self.singles
-        return is_tidy and self.num_packed == len(self.records)
+    records: Mapping[str, PartRecord] = field(default_factory=dict)
+    unverified: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
+    others: tuple[str, ...] = ()
 
 
-def find_records(folder: OutputFolder) -> FoundRecords:
-    """Read all records of an output folder.
+def find_parts(
+    folder: OutputFolder, planned: Iterable[str] = (), *, is_read_only: bool = False
+) -> FoundParts:
+    """Look over an output folder.
 
-    A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
-    a pack when a later one replaces it. So the singles are listed first: a record that moves is
-    seen twice, or a file that was listed is gone, and then all is read again.
-    """
-    for _ in range(_LOOKS):
-        found = FoundRecords(folder)
-        if found.is_whole:
-            break
-    return found
-
-
-def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
-    """Read all records of an output folder by part name; damaged records are left out."""
-    return find_records(folder).records
-
-
-def pack_records(
-    folder: OutputFolder,
-    found: FoundRecords,
-    *,
-    gone: Collection[str] = (),
-    unsure: Collection[str] = (),
-) -> None:
-    """Pack the records of a folder; they are read once then, and not again.
+    A file is a part if its footer has a record that names it. Other Parquet files, and the folders
+    of other runs, are left alone, but for files with the names of parts that are planned.
 
     Args:
         folder: The folder.
-        found: Its records.
-        gone: Parts that are deleted already, with their single records.
-        unsure: Parts that may turn out to be valid: their records become single ones.
+        planned: The names of the parts that a run plans.
+        is_read_only: Whether the parts are only read. Then a part counts as listed if it has the
+            size: of a copy of a folder all files have other versions, and each is checked when it
+            is read.
     """
-    if found.is_packed and not gone and not unsure:
-        return
-
-    def write(record: PartRecord) -> None:
-        folder.write(record_path(record.part_name), record.to_json())
-
-    singles, unsure = set(found.singles), set(unsure)
-    alone = (record for name, record in found.records.items() if name in unsure)
-    list(in_parallel(write, (one for one in alone if record_name(one.part_name) not in singles)))
-    packed = sorted(found.records.keys() - {*gone, *unsure})
-    generation = max(found.packs, default=0) + 1
-    for number, start in enumerate(range(0, len(packed), PACK_RECORDS)):
-        names = packed[start : start + PACK_RECORDS]
-        lines = [found.records[name].to_json() for name in names]
-        write_pack(folder, generation, number, lines)
-    for at in sorted(found.packs):  # an old record must not count again while they disappear
-        folder.delete(*found.packs[at])
-    stay = {record_name(name) for name in (*gone, *unsure)}
-    _delete_singles(folder, [name for name in found.singles if name not in stay])
-
-
-def _delete_singles(folder: OutputFolder, names: Sequence[str]) -> None:
-    for start in range(0, len(names), _DELETED_AT_ONCE):
-        together = names[start : start + _DELETED_AT_ONCE]
-        folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
-    folder.delete_empty_folders(PARTS_FOLDER)
-
-
-def list_parts(folder: OutputFolder, *known: Iterable[str]) -> tuple[dict[str, int], list[str]]:
-    """Return the size in bytes of each part in a folder, by its name, and the files beside no part.
-
-    A file is a part if its name is `known`: it has a record, or is planned. It is also a part if it
-    has the name of one and a signature in its metadata: a run may have been killed between a part
-    and its record. Other Parquet files, and the folders of other runs, are left alone.
-    """
-    sizes: dict[str, int] = {}
+    files: dict[str, Stored] = {}
     others = []
-    for name, size in folder.each_file():
+    for name, stored in folder.each_stored():
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
-            sizes[name] = size
+            files[name] = stored
         elif not name.startswith(_BESIDE_PARTS):
             others.append(name)
     runs = runs_below(others)
-    foreign = {name for name in sizes if is_below(name, runs)}
-    strangers = sizes.keys() - foreign
-    for names in known:
-        if strangers:  # otherwise the names need not be made
-            strangers.difference_update(names)
-    unsure = [name for name in strangers if _PART_FILE.fullmatch(name.rpartition("/")[2])]
-    signed = in_parallel(is_signed, map(folder.path, unsure))
-    strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
-    for name in strangers | foreign:
-        del sizes[name]
-    return sizes, others
+    for name in [name for name in files if is_below(name, runs)]:
+        del files[name]
+    records = {}
+    for record in _listed(folder, others):
+        stored = files.get(record.part_name, Stored(-1, "", ""))
+        is_same = is_read_only or stored.version == record.part_version != f"{stored.size} bytes"
+        if is_same and stored.size == record.part_bytes:
+            records[record.part_name] = record
+    left = files.keys() - records.keys()
+    wanted = left.intersection(planned) if left else set()
+    named = [name for name in left if _PART_FILE.fullmatch(name.rpartition("/")[2])]
+    unsure = sorted(wanted.union(named))
+    read = in_parallel(lambda name: read_record(folder, name, files[name]), unsure)
+    found = {name: record for name, record in zip(unsure, read, strict=True) if record is not None}
+    return FoundParts(
+        records=records | found,
+        unverified=frozenset(found),
+        unreadable=frozenset(wanted - found.keys()),
+        others=tuple(others),
+    )
 
 
-def find_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
-    """Return the single record of a part; None if there is none, or it is damaged."""
-    data = folder.read_if_there(record_path(part_name))
-    record = None if data is None else record_from_json(data)
-    return record if record is not None and record.part_name == part_name else None
+def _listed(folder: OutputFolder, names: Iterable[str]) -> Iterator[PartRecord]:
+    """Yield the records of the manifest; what is damaged is left out."""
+    shards = (folder.path(name) for name in names if name.startswith(f"{SHARDS_FOLDER}/"))
+    for data in read_each(shards, _SHARDS_AT_ONCE):
+        try:
+            lines = [] if data is None else gzip.decompress(data).splitlines()
+        except (OSError, EOFError, zlib.error):
+            continue
+        yield from filter(None, map(record_from_json, lines))
+
+
+def write_manifest(folder: OutputFolder, records: Mapping[str, PartRecord]) -> None:
+    """Write the records of all parts of a run that ends, in the place of those before.
+
+    Equal parts give equal files. If it is cut off there is more than needed, and nothing wrong.
+    """
+    earlier = {f"{SHARDS_FOLDER}/{name}" for name in folder.files(SHARDS_FOLDER)}
+    written = set()
+    for shard, data in shards_of(records):
+        if shard not in earlier:
+            folder.write(shard, data)
+        written.add(shard)
+    folder.delete(*(earlier - written))
+
+
+def shards_of(records: Mapping[str, PartRecord]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a manifest: their names, which follow from what is in them, and bytes."""
+    names = sorted(records)
+    for start in range(0, len(names), SHARD_RECORDS):
+        some = names[start : start + SHARD_RECORDS]
+        lines = b"\n".join(records[name].to_json(is_found=True) for name in some)
+        yield f"{SHARDS_FOLDER}/{digest_of(lines)}.jsonl.gz", gzip.compress(lines, mtime=0)

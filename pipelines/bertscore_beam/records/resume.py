@@ -1,9 +1,10 @@
 """Compare an output folder with a plan: which parts are done, stale, missing or reusable.
 
-A part is done if it has the recorded size, and its record is of the same settings and of the same
-rows of the same version of the file. If only the version differs, or is unknown, the workers
-compare the rows with the record's digests. All other splits are scored again, which is harmless: a
-part is a function of its split and the signature.
+A part is done if its record is of the same settings and of the same rows of the same version of the
+file, and the manifest lists it as it is. If it has changed since, the workers read it to its end.
+If the version of the file differs, or is unknown, they compare the rows with the record's digests.
+All other splits are scored again, which is harmless: a part is a function of its split and the
+signature.
 """
 
 import json
@@ -21,14 +22,12 @@ from bertscore_beam.dump.columns import (
     metric_columns,
 )
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.groups import GROUPS_FILE
-from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import FoundRecords, pack_records
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import FoundParts
 from bertscore_beam.records.rejects import FILES_FILE, REJECTED_ROWS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.records.settings import SettingsByLanguage
@@ -68,11 +67,12 @@ class FolderDiff:
 
     Attributes:
         pending: Splits to score, in the order of the plan.
-        unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
+        unsure: Splits whose parts are valid if they are whole, and their rows, and the idf table,
+            are still the same.
         work: Both, in the order of the plan: at the end of a run the splits without a valid part.
         carried: Totals of the parts that are done; of none at the end of a run.
-        outdated: Parts of pending splits that exist or have a record. Both are deleted first, so
-            that none of them is left if the run fails.
+        outdated: Parts of pending splits. They are deleted first, so that none of them is left if
+            the run fails.
         stale: Parts of the plan's inputs that match none of its splits, cut by other sizes. Their
             rows are also in other parts, so they must be deleted before a run ends.
         orphans: Parts of inputs that are not in the plan: missing, renamed or rejected. They are
@@ -94,8 +94,7 @@ class FolderDiff:
 
 def compare_with_plan(
     plan: Plan,
-    records: Mapping[str, PartRecord],
-    part_sizes: Mapping[str, int],
+    found: FoundParts,
     job_digest: str,
     idf: str | None,
     labels: Mapping[str, str],
@@ -106,46 +105,34 @@ def compare_with_plan(
 
     Args:
         plan: The plan.
-        records: The records of the folder, by part name.
-        part_sizes: The parts of the folder, with their sizes in bytes.
+        found: The parts of the folder.
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
-        at_end: Whether the run has just read the rows: an unknown version of a file is no longer
-            a doubt. Records without a part, which a run leaves that was cut off, say nothing.
+        at_end: Whether the run has just read the rows and the parts: an unknown version of a file
+            is no longer a doubt.
     """
-    splits = plan.splits
+    splits, left = plan.splits, dict(found.records)
     carried, rows_at_risk = Totals(), 0
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
-    num_planned = 0
-    left = dict(records)
     for place, split in enumerate(splits):
         name = split.part_name
-        num_planned += name in part_sizes
         record = left.pop(name, None)
-        if (
-            record is not None
-            and part_sizes.get(name) == record.part_bytes
-            and may_be_valid(split, record, job_digest, idf, labels)
-        ):
+        if record is not None and may_be_valid(split, record, job_digest, idf, labels):
+            is_sure = idf is not None and (name not in found.unverified or at_end)
             is_same = record.covers(split) if at_end else record.is_current(split)
-            states[place] = _DONE if is_same and idf is not None else _UNSURE
-        elif record is not None or name in part_sizes:
+            states[place] = _DONE if is_sure and is_same else _UNSURE
+        elif record is not None or name in found.unreadable:
             outdated.append(name)
         if record is not None and states[place] == _DONE:
             if not at_end:
                 carried += Totals.of_record(record)
-        elif record is not None and name in part_sizes:
+        elif record is not None:
             rows_at_risk += record.num_rows
-    # Of parts that are not planned. A run that was cut off may have deleted one before its record.
-    rows = {} if at_end else {name: record.num_rows for name, record in left.items()}
-    unplanned = set(rows)
-    if num_planned < len(part_sizes):
-        unplanned |= part_sizes.keys() - {split.part_name for split in splits}
-    inputs = {split.input_name for split in splits} if unplanned else set()
-    stale = tuple(sorted(name for name in unplanned if input_of(name) in inputs))
+    inputs = {split.input_name for split in splits} if left else set()
+    stale = tuple(sorted(name for name in left if input_of(name) in inputs))
     pending, unsure, work, done = (
         tuple(split for split, state in zip(splits, states, strict=True) if state in chosen)
         for chosen in ([_PENDING], [_UNSURE], [_PENDING, _UNSURE], [_DONE])
@@ -158,30 +145,18 @@ def compare_with_plan(
         carried=carried,
         outdated=tuple(sorted(outdated)),
         stale=stale,
-        orphans=tuple(sorted(unplanned.intersection(part_sizes).difference(stale))),
-        rows_at_risk=rows_at_risk + sum(rows.get(name, 0) for name in stale if name in part_sizes),
+        orphans=tuple(sorted(left.keys() - {*stale})),
+        rows_at_risk=rows_at_risk + (0 if at_end else sum(left[name].num_rows for name in stale)),
     )
 
 
-def make_way(
-    folder: OutputFolder,
-    found: FoundRecords,
-    *,
-    gone: Collection[str],
-    kept: Iterable[str],
-    unsure: Collection[str] = (),
-) -> None:
+def make_way(folder: OutputFolder, *, gone: Collection[str], kept: Iterable[str]) -> None:
     """Delete an earlier success, some parts, and what lies beside parts that are not kept.
-
-    The records that stay are packed. If it is killed, the next run can continue: parts are deleted
-    before their records, and a record without its part is ignored.
 
     Args:
         folder: The folder.
-        found: Its records.
         gone: Parts to delete.
         kept: Parts whose rejected rows and pieces stay.
-        unsure: As for `pack_records`.
     """
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
@@ -192,8 +167,6 @@ def make_way(
     for part in kept:
         notes -= {rows_path(part), rows_file(part)}
     folder.delete(*gone)
-    folder.delete(*map(record_path, gone))
-    pack_records(folder, found, gone=gone, unsure=unsure)
     folder.delete(*notes)
     for emptied in beside:
         folder.delete_empty_folders(emptied)
@@ -289,59 +262,32 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
         )
 
 
-# Reuse the part that an earlier run made of a split, after the split has been read.
+# Take over the part that an earlier run made of a split, after the split has been read.
 
 
-class UnreadablePartError(InputError):
-    """An earlier part is damaged, or cannot be reached: its rows must be scored."""
-
-
-def keep_part(
+def with_earlier_scores(
     folder: OutputFolder,
     record: PartRecord,
     split: Split,
-    rows: Rows,
+    table: pa.Table,
     digests: RowDigests,
     metrics: Sequence[str],
-) -> Totals | None:
-    """Keep a part if its rows are the same; write it again if only other columns have changed.
+) -> tuple[pa.Table, PartRecord] | None:
+    """Return the rows of a split with the scores of its earlier part, and the record of both.
 
-    `metrics` are the names of the run's metrics.
-
-    Returns:
-        Its totals, once its record is of the present version of the file; None to score it.
+    None to score them: the texts have changed, or that part is damaged. `metrics` are the names of
+    the run's metrics.
 
     Raises:
-        UnreadablePartError: Columns of it are needed and cannot be read.
+        OSError: The part cannot be reached.
     """
-    now, table = record.moved_to(split), rows.table
-    if digests == record.digests:
-        if now != record:
-            folder.write(record_path(now.part_name), now.to_json())
-        return Totals.of_kept(now, rewritten=False)
-    same_texts = digests.same_texts(record.digests)
-    data = _with_scores_of(folder, record, split, table, metrics) if same_texts else None
-    if data is None:
+    if not digests.same_texts(record.digests):
         return None
-    now = replace(now, digests=digests, **facts_of_part(data))
-    # Delete the record first and write it last, so that it is never beside a part of other rows.
-    folder.delete(record_path(split.part_name))
-    folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
-    return Totals.of_kept(now, rewritten=True)
-
-
-def _columns_of(folder: OutputFolder, record: PartRecord, names: Sequence[str]) -> pa.Table:
-    try:
-        return read_part_columns(folder, record, names)
-    except UNREADABLE as error:
-        raise UnreadablePartError(str(error)) from error
-
-
-def _with_scores_of(
-    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table, metrics: Sequence[str]
-) -> bytes | None:
     names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *metric_columns(metrics))
-    old = _columns_of(folder, record, names)
+    try:
+        old = read_part_columns(folder, record, names)
+    except InputError:
+        return None
     if old.num_rows != table.num_rows:
         return None
     metadata = old.schema.metadata or {}
@@ -351,4 +297,5 @@ def _with_scores_of(
         if key.startswith(b"bertscore.")
     }
     scores = {name: old[name].combine_chunks() for name in old.column_names}
-    return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)
+    now = replace(record.moved_to(split), digests=digests)
+    return append_scores(table, scores, notes), now

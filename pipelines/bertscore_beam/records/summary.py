@@ -24,15 +24,17 @@ class Totals(Sums):
     """Sums over parts and failed splits: what becomes of a split, and of a run.
 
     Attributes:
-        parts_kept: Parts that were compared and whose rows were the same.
+        parts_kept: Parts that were read to their end and are whole.
         parts_rewritten: Parts that were written again with the scores they had.
         kept_rows: Rows of the parts kept or rewritten.
         input_rows: Rows of the input that all parts were made of.
         fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
-        reused: Rows that took the scores of an earlier run, in all parts.
-        reuse_failures: As in `PartRecord`, in all parts.
+        reused: Rows of the parts written that took the scores of an earlier run.
+        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
         parts_unreadable: Parts written in the place of one that could not be read.
         summary: Sums over the rows of all parts.
+        seconds: Time spent on scores, with waiting for the device; not on reading or writing.
+        work: The work of the device for the parts written.
         failed_rows: Rows of these splits, estimated where they are not known.
         failures: Some of them, as (part name, reason), by part name.
         languages: Sums over the rows of each language; empty if all rows are scored alike.
@@ -66,13 +68,7 @@ class Totals(Sums):
         return cls(
             parts=1,
             input_rows=record.rows_read,
-            fresh_rows=record.num_rows - record.reused,
-            reused=record.reused,
-            reuse_failures=record.reuse_failures,
-            parts_unreadable=int(record.replaced_damaged),
             summary=record.summary,
-            seconds=record.seconds,
-            work=record.work,
             languages={name: rows.summary for name, rows in record.languages.items()},
             other_scripts=record.other_scripts,
             tokenized=record.tokenized,
@@ -83,14 +79,13 @@ class Totals(Sums):
     def of_kept(cls, record: PartRecord, *, rewritten: bool) -> "Totals":
         """Return those of a part of an earlier run whose scores are still valid.
 
-        It was rewritten if other columns had changed.
+        It was rewritten if its file or other columns had changed.
         """
         return replace(
             cls.of_record(record),
             parts_kept=int(not rewritten),
             parts_rewritten=int(rewritten),
             kept_rows=record.num_rows,
-            fresh_rows=0,
         )
 
     @classmethod
@@ -141,7 +136,7 @@ class RunStart:
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts of earlier runs that are done.
-        num_damaged_records: Records of earlier runs, and packs of them, that cannot be read.
+        parts_unreadable: Files in the places of planned parts whose footers hold no record.
         rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
             compared, or deleted since they do not fit the plan.
     """
@@ -158,7 +153,7 @@ class RunStart:
     orphan_parts: tuple[str, ...] = ()
     started: float = 0.0
     carried: Totals = field(default_factory=Totals)
-    num_damaged_records: int = 0
+    parts_unreadable: int = 0
     rows_at_risk: int = 0
 
     @property
@@ -254,8 +249,7 @@ def summarize(
         "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
         "parts_rewritten": new.parts_rewritten,
-        "parts_unreadable": new.parts_unreadable,
-        "damaged_records": start.num_damaged_records,
+        "parts_unreadable": start.parts_unreadable + new.parts_unreadable,
         "num_parts_of_inputs_gone": start.num_orphan_parts,
         "parts_of_inputs_gone": list(start.orphan_parts),
         "files": start.files,

@@ -118,6 +118,10 @@ class OutputFolder:
         """Yield all files and their sizes as they are listed."""
         return each_file(self.root)
 
+    def each_stored(self, below: str = "") -> Iterator[tuple[str, Stored]]:
+        """Yield all files below a folder, with sizes and versions, as they are listed."""
+        return each_stored(self.path(below))
+
     def read(self, name: str) -> bytes:
         """Read a file."""
         return read_bytes(self.path(name))
@@ -161,10 +165,6 @@ class OutputFolder:
         if names:
             self.check()
             delete_many([self.path(name) for name in names])
-
-    def each_stored(self) -> Iterator[tuple[str, Stored]]:
-        """Yield all files, with their sizes and versions, as they are listed."""
-        return each_stored(self.root)
 
     def read_version(self, name: str) -> tuple[bytes, str] | None:
         """Read a small file and its version; None if it is not there."""

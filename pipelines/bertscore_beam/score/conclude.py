@@ -25,7 +25,6 @@ from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.score.finish import finish_run, look_over
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.work import Work
 
 _PIECES, _PARTS = "pieces", "parts"
 
@@ -68,8 +67,7 @@ def _for_index_and_groups(
         for chunk in chunks_to_index(spec.folder, run.records()):
             yield TaggedOutput(_PIECES, chunk)
     if spec.has_groups:
-        small: dict[str, Any] = {"languages": {}, "dropped": {}}
-        small |= {"summary": ScoreSummary(), "work": Work()}
+        small: dict[str, Any] = {"languages": {}, "dropped": {}, "summary": ScoreSummary()}
         for record in run.records():
             yield TaggedOutput(_PARTS, replace(record, **small))
 

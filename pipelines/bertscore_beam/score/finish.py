@@ -24,13 +24,7 @@ from bertscore_beam.records.groups import (
 )
 from bertscore_beam.records.index import delete_index, write_index
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import (
-    IDF_FILE,
-    FoundRecords,
-    find_records,
-    list_parts,
-    pack_records,
-)
+from bertscore_beam.records.records import IDF_FILE, FoundParts, find_parts, write_manifest
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
@@ -54,7 +48,7 @@ class TriedRun:
     """The folder of a run whose splits have all been tried, compared with its plan."""
 
     plan: Plan
-    found: FoundRecords
+    found: FoundParts
     diff: FolderDiff
 
     def records(self) -> Iterator[PartRecord]:
@@ -71,11 +65,9 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     folder = spec.folder
     path, digest = spec.plan(PLAN_FILE)
     plan = read_plan(folder.read(PLAN_FILE), digest, path)
-    found = find_records(folder)
-    planned = (split.part_name for split in plan.splits)
-    sizes, _ = list_parts(folder, planned, found.records)
+    found = find_parts(folder, (split.part_name for split in plan.splits))
     fingerprint = "" if idf is None else idf.fingerprint
-    given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
+    given = plan, found, spec.digest, fingerprint, spec.settings.labels
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
 
 
@@ -85,8 +77,7 @@ def finish_run(
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
     The totals of the workers are not enough: every part in the folder must have a record with this
-    run's settings and idf table, and the recorded size. With an idf table that leaves out a file
-    the run is not a success.
+    run's settings and idf table. With an idf table that leaves out a file the run is not a success.
 
     Args:
         spec: The run.
@@ -127,7 +118,7 @@ def finish_run(
         write_index(folder, run.records())
     else:
         delete_index(folder)
-    pack_records(folder, run.found)  # not before: a late worker finds by them what is done
+    write_manifest(folder, run.found.records)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         declare_success(folder, spec.run, **spec.settings.signed(idf))

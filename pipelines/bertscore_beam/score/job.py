@@ -21,7 +21,6 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
-from bertscore_beam.records.record import PARTS_FOLDER, record_name
 from bertscore_beam.records.records import PENDING_FILE, delete_plans
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
@@ -111,8 +110,8 @@ def begin_score(
         say(f"The encoder runs on {planned.device_note}")
     if compared.diff.unsure:
         say(
-            f"{len(compared.diff.unsure)} earlier parts may still be valid: they are compared with "
-            "the input, and scored again only where its texts have changed."
+            f"{len(compared.diff.unsure)} earlier parts may still be valid: they are read, and "
+            "scored again only where they are damaged or the texts of the input have changed."
         )
     if planned.reuse_note is not None:
         say(planned.reuse_note)
@@ -160,13 +159,7 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
     folder, diff, plan = compared.spec.folder, compared.diff, compared.planned.plan
     if compared.before is not None:  # so that a marker of the old run is not valid any more
         write_run(folder, {**compared.before, "run": compared.spec.run})
-    make_way(
-        folder,
-        compared.found,
-        gone=(*compared.superseded, *diff.outdated),
-        kept=compared.kept,
-        unsure=[split.part_name for split in diff.unsure],
-    )
+    make_way(folder, gone=(*compared.superseded, *diff.outdated), kept=compared.kept)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     digests = {}
     for name, splits in {PLAN_FILE: plan.splits, PENDING_FILE: diff.work}.items():
@@ -201,10 +194,9 @@ def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> 
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not compared.diff.work and not spec.detached:
         return ()
-    rows = {record_name(split.part_name): split.about_rows for split in compared.diff.pending}
+    rows = {split.part_name: split.about_rows for split in compared.diff.pending}
     stage = replace(
         _stage(runner, spec),
-        folder=PARTS_FOLDER,
         amounts=rows,
         before=plan.about_rows - sum(rows.values()),
         first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),

@@ -30,8 +30,7 @@ from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
-from bertscore_beam.records.record import record_path
-from bertscore_beam.records.records import FoundRecords, find_records, list_parts
+from bertscore_beam.records.records import FoundParts, find_parts
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
@@ -107,7 +106,6 @@ class ComparedPlan:
 
     Attributes:
         spec: What the workers of the run need of it.
-        found: The records of the folder.
         diff: Which parts are done, stale and so on.
         superseded: Parts to delete first: stale ones, those of files that a Delta table has no
             longer, and with --overwrite all those of missing inputs.
@@ -117,7 +115,6 @@ class ComparedPlan:
 
     planned: ScorePlan
     spec: ScoreSpec
-    found: FoundRecords
     diff: FolderDiff
     superseded: tuple[str, ...]
     imports: frozenset[str]
@@ -247,8 +244,7 @@ def _plan_of(
             drop=options.drop_columns,
         ),
         written=lambda part: [
-            join(output, name)
-            for name in (part, record_path(part), rows_path(part), rows_file(part))
+            join(output, name) for name in (part, rows_path(part), rows_file(part))
         ],
     )
     if plan.sketched:
@@ -305,10 +301,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    found = find_records(folder)
+    found = find_parts(folder, (split.part_name for split in plan.splits))
     kept = found.records
-    sizes, others = list_parts(folder, (split.part_name for split in plan.splits), kept)
-    check_stands_alone(folder.root, others)
+    check_stands_alone(folder.root, found.others)
     idf = _idf_file(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
@@ -324,9 +319,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         if previous is None:
             check_same_job(kept.values(), digest)
         if not plan.sketched:
-            whole = [one for name, one in kept.items() if sizes.get(name) == one.part_bytes]
-            check_same_texts(folder, plan, whole, planned.fields, previous)
-    diff = compare_with_plan(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
+            check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
+    diff = compare_with_plan(plan, found, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, diff)
     to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone, before)
     to_report = tuple(part for part in gone if part not in {*to_delete})
@@ -357,16 +351,15 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             idf=idf,
             notes=plan.notes,
         ),
-        found=found,
         diff=diff,
         superseded=(*diff.stale, *to_delete),
-        imports=imports_among(others),
+        imports=imports_among(found.others),
         before=before,
     )
 
 
 def _run_start(
-    planned: ScorePlan, found: FoundRecords, diff: FolderDiff, orphans: tuple[str, ...]
+    planned: ScorePlan, found: FoundParts, diff: FolderDiff, orphans: tuple[str, ...]
 ) -> RunStart:
     options, plan = planned.options, planned.plan
     return RunStart(
@@ -388,7 +381,7 @@ def _run_start(
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
         carried=diff.carried,
-        num_damaged_records=found.num_damaged,
+        parts_unreadable=len(found.unreadable),
         rows_at_risk=diff.rows_at_risk,
     )
 

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.columns import CANDIDATE_FROM
-from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.types import has_utc_times
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
@@ -35,8 +35,8 @@ from bertscore_beam.records.groups import (
     write_groups,
 )
 from bertscore_beam.records.index import write_index
-from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_records
+from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes
+from bertscore_beam.records.records import IDF_FILE, find_parts, write_manifest
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.row_scores import rows_file
@@ -69,7 +69,7 @@ from bertscore_core.tokens import FloatArray
 
 def _rescaled_part(
     source: FinishedRun, record: PartRecord, row: FloatArray, signature: Signature
-) -> tuple[bytes, ScoreSummary]:
+) -> tuple[pa.Table, bool, ScoreSummary]:
     with open_part(source.folder, record, whole=True) as file:
         table, utc_times = file.read(), has_utc_times(file.schema)
     inputs, before = columns.split_scores(table, source.metrics)
@@ -86,7 +86,7 @@ def _rescaled_part(
     names = columns.metric_columns(source.metrics)
     after |= {name: before[name] for name in names if name in before}
     scored = columns.append_scores(inputs, after, part_metadata(signature))
-    return write_part(scored, utc_times=utc_times), pairs.summary()
+    return scored, utc_times, pairs.summary()
 
 
 _IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
@@ -198,21 +198,20 @@ def _begin_rescale(
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, planned.identity)
-    found = find_records(folder)
-    earlier = found.records
     wanted = {record.part_name: record for record in planned.finished.records}
-    sizes, _ = list_parts(folder, earlier, wanted)
+    found = find_parts(folder, wanted)
     digest = identity_digest(planned.identity)
     done = {
         name: record
-        for name, record in earlier.items()
-        if sizes.get(name) == record.part_bytes
-        and name in wanted
+        for name, record in found.records.items()
+        if name in wanted
+        and (name not in found.unverified or is_whole(folder, record))
         and record.job_digest == digest
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
-    make_way(folder, found, gone=(earlier.keys() | sizes.keys()) - done.keys(), kept=done)
+    there = found.records.keys() | found.unreadable
+    make_way(folder, gone=there - done.keys(), kept=done)
     folder.delete(*_IDF_FILES)
     write_run(folder, _run_notes(job))
     if planned.notice is not None:
@@ -244,13 +243,15 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     """Write the parts, the index, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
     with worker_errors():
-        parts = in_parallel(partial(_rescale_one, job), planned.finished.records, _THREADS)
-        written = list(parts)
+        for _ in in_parallel(partial(_rescale_one, job), planned.finished.records, _THREADS):
+            pass
+        found = find_parts(folder).records
+        written = [found[record.part_name] for record in planned.finished.records]
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         write_index(folder, written)
-        pack_records(folder, find_records(folder))
+        write_manifest(folder, found)
         summary = _summary(planned, written)
         if by := planned.group_by:
             statistics = statistics_of_parts(
@@ -266,19 +267,17 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     )
 
 
-def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
+def _rescale_one(job: RescaleJob, record: PartRecord) -> None:
     if record.part_name in job.done:
-        return job.done[record.part_name]
+        return
     planned, name, source = job.planned, record.part_name, job.planned.finished.folder
-    data, sums = _rescaled_part(planned.finished, record, planned.row, planned.signature)
-    piece = source.read_if_there(rows_file(name))
-    now = replace(
-        record, job_digest=identity_digest(planned.identity), summary=sums, **facts_of_part(data)
+    table, utc_times, sums = _rescaled_part(
+        planned.finished, record, planned.row, planned.signature
     )
+    piece = source.read_if_there(rows_file(name))
+    now = replace(record, job_digest=identity_digest(planned.identity), summary=sums)
     beside = {} if piece is None else {rows_file(name): piece}
-    # A part without a record is written again; a record vouches for its part.
-    job.folder.write_all({**beside, name: data, record_path(name): now.to_json()})
-    return now
+    job.folder.write_all({**beside, name: part_to_bytes(table, now, utc_times=utc_times)})
 
 
 def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]:

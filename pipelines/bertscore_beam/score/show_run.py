@@ -336,7 +336,7 @@ _GATES = {
 def _parts_cell(summary: Mapping[str, Any]) -> str:
     others = {
         "earlier": summary["parts_of_earlier_runs"],
-        "compared and kept": summary["parts_kept"],
+        "read and kept": summary["parts_kept"],
         "written again with their scores": summary["parts_rewritten"],
     }
     listed = [f"{number:,} {what}" for what, number in others.items() if number]

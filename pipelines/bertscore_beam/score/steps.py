@@ -1,36 +1,29 @@
 """What is done with each chunk of splits and each part of a scoring run; knows no Beam.
 
 The splits of a chunk are scored one after the other: the rows of a split are read and scored on the
-device, its part is written and, last, its record.
+device, and its part is written last.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import UNREADABLE, write_part
+from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.lookup import open_earlier
-from bertscore_beam.records.record import (
-    PartRecord,
-    facts_of_part,
-    packed_rows,
-    record_name,
-    record_path,
-)
-from bertscore_beam.records.records import find_record
+from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
 from bertscore_beam.records.rejects import rejected_rows, rows_path
-from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be_valid
+from bertscore_beam.records.resume import input_of, may_be_valid, with_earlier_scores
 from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run import activity, counters
@@ -101,26 +94,36 @@ class SplitScorer:
         has a record.
         """
         splits, idf = chosen.chunk.splits, chosen.idf
-        reader = SplitReader(splits)
+        reader, there = SplitReader(splits), {}
+        if idf is None or not idf.problem:
+            # Also parts of an earlier try.
+            below = input_of(splits[0].part_name)
+            files = self.spec.folder.each_stored(below)
+            there = {f"{below}/{name}": stored for name, stored in files}
         for split in splits:
-            record = None
-            if idf is None or not idf.problem:
-                # Also of an earlier try: no part is replaced beside a record that vouches for it.
-                record = find_record(self.spec.folder, split.part_name)
-            yield self._totals(split, idf, record, reader)
+            stored = there.get(split.part_name)
+            yield self._totals(split, idf, stored, reader)
 
     def _totals(
-        self, split: Split, idf: SavedIdf | None, earlier: PartRecord | None, reader: SplitReader
+        self, split: Split, idf: SavedIdf | None, stored: Stored | None, reader: SplitReader
     ) -> Totals:
-        spec, record = self.spec, None
+        spec = self.spec
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-        wanted = spec.digest, fingerprint, spec.settings.labels
-        if earlier is not None and may_be_valid(split, earlier, *wanted):
-            record = earlier
-            if record.is_current(split):
-                return _kept(split, Totals.of_kept(record, rewritten=False))
+        record = None if stored is None else read_record(spec.folder, split.part_name, stored)
+        if record is not None and not is_whole(spec.folder, record):
+            record = None
+        is_damaged = stored is not None and record is None
+        if is_damaged:
+            counters.count(counters.PARTS_UNREADABLE)
+            logger.warning(event("part_unreadable", part=split.part_name))
+        if record is not None and not may_be_valid(
+            split, record, spec.digest, fingerprint, spec.settings.labels
+        ):
+            record = None
+        if record is not None and record.is_current(split):
+            return _kept(split, Totals.of_kept(record, rewritten=False))
         try:
-            with activity.report_fraction(record_name(split.part_name), lambda: 0.0):
+            with activity.report_fraction(split.part_name, lambda: 0.0):
                 read = reader.read(split)
                 whole = Rows(read.table, spec.fields, read.lines)
                 rows = explode_candidates(whole)
@@ -129,24 +132,43 @@ class SplitScorer:
         if problem:
             return _failed(split, problem)
         digests = RowDigests.of(whole, utc_times=split.utc_times)
-        is_damaged = False
+        if record is not None and record.covers(split) and record.digests == digests:
+            return _kept(split, Totals.of_kept(record, rewritten=False))
         if record is not None:
-            try:
-                part = keep_part(spec.folder, record, split, rows, digests, spec.metric_names)
-            except UnreadablePartError as error:
-                part, is_damaged = None, True
-                counters.count(counters.PARTS_UNREADABLE)
-                logger.warning(event("part_unreadable", part=split.part_name, reason=str(error)))
-            if part is not None:
-                return _kept(split, part)
+            names = spec.metric_names
+            taken = with_earlier_scores(spec.folder, record, split, rows.table, digests, names)
+            if taken is not None:
+                table, now = taken
+                data = part_to_bytes(table, now, utc_times=split.utc_times)
+                spec.folder.write(split.part_name, data)
+                return _kept(split, Totals.of_kept(now, rewritten=True))
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-        facts = {"idf": fingerprint, "seconds": seconds, "replaced_damaged": is_damaged}
-        written = self._write(split, rows, digests, scored, facts, is_new=earlier is None)
-        return Totals.of_record(written)
+        made = self._write(split, rows, digests, scored, fingerprint, is_new=stored is None)
+        reused = int(scored.reused.sum())
+        logger.info(
+            event(
+                "part_written",
+                part=split.part_name,
+                rows=made.num_rows,
+                rejected=made.num_rows - made.summary.scored,
+                reused=reused,
+                seconds=round(seconds, 3),
+                device_busy_seconds=round(scored.work.busy_seconds, 3),
+            )
+        )
+        return replace(
+            Totals.of_record(made),
+            fresh_rows=made.num_rows - reused,
+            reused=reused,
+            reuse_failures=scored.reuse_failures,
+            parts_unreadable=int(is_damaged),
+            seconds=seconds,
+            work=scored.work,
+        )
 
     def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
         """Score the rows of a split, or take their scores from an earlier run."""
@@ -154,7 +176,7 @@ class SplitScorer:
         if reuse is not None:
             earlier = open_earlier(reuse.root, reuse.run)
             find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-        with activity.report_fraction(record_name(split.part_name), lambda: progress.share):
+        with activity.report_fraction(split.part_name, lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,
@@ -176,28 +198,22 @@ class SplitScorer:
         rows: Rows,
         digests: RowDigests,
         scored: ScoredTable,
-        facts: Mapping[str, Any],
+        idf: str,
         *,
         is_new: bool,
     ) -> PartRecord:
-        """Write the rejects, the part and, last of all, its record.
+        """Write the rejects and, last of all, the part with its record.
 
         A part that is replaced stays until then. Another worker may have had the same split and
         finished it, and whoever deletes a part before the model has run may delete that one's.
         """
-        data = write_part(scored.table, utc_times=split.utc_times)
         record = PartRecord.of(
             split,
             digests=digests,
             job_digest=self.spec.digest,
+            idf=idf,
             summary=scored.summary,
-            work=scored.work,
-            **facts,
-            **facts_of_part(data),
             dropped={} if rows.lines is None else dict(rows.lines.dropped),
-            reused=int(scored.reused.sum()),
-            reused_rows=packed_rows(scored.reused),
-            reuse_failures=scored.reuse_failures,
             languages=scored.languages,
             other_scripts=scored.other_scripts,
             tokenized=scored.tokenized,
@@ -207,25 +223,11 @@ class SplitScorer:
         beside = {rows_file(name): rows_to_bytes(scored.offered)}
         if scored.rejected:
             beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows, scored.messages)
-        if not is_new:
-            old = (record_path(name), rows_path(name))
-            self.spec.folder.delete(*(path for path in old if path not in beside))
-        # In this order: a part without a record is scored again, but a record says that its part is
-        # whole.
-        self.spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
+        elif not is_new:
+            self.spec.folder.delete(rows_path(name))
+        data = part_to_bytes(scored.table, record, utc_times=split.utc_times)
+        self.spec.folder.write_all({**beside, name: data})
         counters.count(counters.PARTS_WRITTEN)
-        logger.info(
-            event(
-                "part_written",
-                part=split.part_name,
-                rows=record.num_rows,
-                rejected=record.num_rows - record.summary.scored,
-                reused=record.reused,
-                bytes=len(data),
-                seconds=round(record.seconds, 3),
-                device_busy_seconds=round(record.work.busy_seconds, 3),
-            )
-        )
         return record
 
 

@@ -19,8 +19,8 @@ from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.write import write_atomically
-from bertscore_beam.records.record import record_path
 from bertscore_beam.records.rejects import rows_path
+from bertscore_beam.records.row_scores import rows_file
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.tables import PAIRS, plan_pairs
 
@@ -42,7 +42,7 @@ def plan(*globs: object, output: str | None = None, rows: int | None = 10, **cha
 
 
 def paths_of_a_part(output: str, part: str) -> list[str]:
-    return [join(output, name) for name in (part, record_path(part), rows_path(part))]
+    return [join(output, name) for name in (part, rows_path(part), rows_file(part))]
 
 
 @pytest.fixture
@@ -173,19 +173,19 @@ def test_credentials_do_not_stand_in_rejects():
     assert "hunter2" not in str(caught.value)
 
 
-def test_file_whose_record_has_too_long_a_key_is_rejected(corpus):
-    """The record has the longest key of all where the input has a short name."""
-    with pytest.raises(InputError, match=r"its part-0{12}\.json has a key of 1032 bytes"):
+def test_file_whose_piece_has_too_long_a_key_is_rejected(corpus):
+    """Its piece has the longest key of all where the input has a short name."""
+    with pytest.raises(InputError, match=r"its part-0{12}\.pq has a key of 1028 bytes"):
         plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 960)
     assert plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
 
 
 def test_local_paths_leave_room_for_the_temporary_name(corpus):
-    """A temporary file in the folder of a record is the longest of all that is written."""
+    """A temporary file in the folder of a piece is the longest of all that is written."""
     names = "/".join(18 * ["d" * 200])
 
     def output_of(size: int) -> str:
-        written = f"{corpus}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        written = f"{corpus}/{names}///_manifest/rows/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
         room = size - len(written)
         return f"{corpus}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
 

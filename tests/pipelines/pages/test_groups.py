@@ -13,12 +13,11 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.options.answer_options import GroupsOptions
 from bertscore_beam.pages.group_rows import outcome_of_groups
 from bertscore_beam.records.groups import GROUPS_FILE
-from bertscore_beam.records.record import PARTS_FOLDER, record_from_json
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
 from tests.support.jobs import parts_of, run_job, summary_of
-from tests.support.records import unpack
+from tests.support.records import forget
 
 pytestmark = pytest.mark.job
 
@@ -45,7 +44,7 @@ def write_dump(folder, changed=()):
 def night(tmp_path_factory, tiny_folder):
     """Return a folder with a dump, its run `plain` without groups, and one with them, `out`.
 
-    That one was killed between a part and its record, and went on.
+    That one was killed after a part, and went on.
     """
     folder = tmp_path_factory.mktemp("groups")
     dump = write_dump(folder / "dump")
@@ -53,8 +52,8 @@ def night(tmp_path_factory, tiny_folder):
     options["model"] = str(shutil.copytree(tiny_folder("bert"), folder / "model"))
     run_job(dump, output=folder / "plain", **options)
     out = shutil.copytree(folder / "plain", folder / "out")
-    unpack(out)
-    min((out / PARTS_FOLDER).rglob("*.json")).unlink()
+    forget(out)
+    min(out.glob("*/part-*.parquet")).unlink()
     (out / "_SUCCESS").unlink()
     run_job(dump, output=out, group_by=BY, **options)
     return folder
@@ -122,20 +121,12 @@ def test_other_groups_of_a_finished_run_need_no_scores(night, tmp_path, capsys):
     assert parts_of(out) == parts_of(night / "plain")
 
 
-def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups(night, tmp_path):
+def test_rescaled_runs_have_groups(night, tmp_path):
     dump = write_dump(tmp_path / "dump", changed=(0, 3, 6))
     out = tmp_path / "out"
     assert score(night, dump, out, "--reuse", night / "out") == cli.DONE
     total, *groups = groups_in(out).to_pylist()
-    assert total["bertscore_reused"] == summary_of(out)["reused"] == 83
-    reused = {one["system"]: 0 for one in groups}
-    for one in groups:
-        reused[one["system"]] += one["bertscore_reused"]
-    assert reused == {"A": 24, "B": 29, None: 30}
-    unpack(out)
-    record = record_from_json(min((out / PARTS_FOLDER).rglob("*.json")).read_bytes())
-    assert record.reused_rows
-
+    assert summary_of(out)["reused"] == 83
     table = Baseline(name="custom", rows=np.array([0.4, 0.5, 0.45]) + np.zeros((7, 1)))
     (tmp_path / "base.tsv").write_text(format_baseline(table))
     again = tmp_path / "rescaled"
@@ -143,7 +134,7 @@ def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups
     assert cli.main(words) == cli.DONE
     rescaled = groups_in(again).to_pylist()
     for before, after in zip([total, *groups], rescaled, strict=True):
-        for name in ("bertscore_raw_f1", "bertscore_raw_f1_q50", "bertscore_reused"):
+        for name in ("bertscore_raw_f1", "bertscore_raw_f1_q50"):
             assert after[name] == before[name]
         for name in ("", "_low", "_high"):
             value = (before[f"bertscore_f1{name}"] - 0.45) / 0.55

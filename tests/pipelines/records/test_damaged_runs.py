@@ -1,6 +1,5 @@
 """Whatever `_run.json` and `_summary.json` hold, each reader of the run ends with a message."""
 
-import json
 import random
 import shutil
 
@@ -11,9 +10,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records.earlier_run import find_reuse, scoring_runs
 from bertscore_beam.records.finished import open_finished, open_part
-from bertscore_beam.records.record import record_path
-from bertscore_beam.records.records import find_records
-from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE
 from bertscore_core.errors import BertScoreError, InputError
 from tests.support.made_runs import edit_json, made_run, scored
 
@@ -178,18 +175,3 @@ def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder
         except InputError:
             noticed += 1
     assert noticed > 300
-
-
-def test_a_damaged_record_is_left_out_and_counted(folder):
-    out = OutputFolder(str(folder / "one"))
-    found = find_records(out)
-    assert (len(found.records), found.num_damaged) == (2, 0)
-    path = folder / "one" / record_path("a.parquet/part-000000000040.parquet")
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b'"num_rows": 20', b'"num_rows": 21'))
-    found = find_records(out)
-    assert (len(found.records), found.num_damaged) == (1, 1)
-    path.write_bytes(json.dumps({**json.loads(data), "dropped": 7} | {"digest": "x"}).encode())
-    assert find_records(out).num_damaged == 1
-    path.write_bytes(data.replace(b'"digest"', b'"digesu"'))
-    assert find_records(out).num_damaged == 1

@@ -42,7 +42,6 @@ from bertscore_beam.records.row_scores import (
 from bertscore_beam.run.pool import Pool, opening
 from bertscore_core import ScoreSummary
 from bertscore_core.errors import InputError
-from bertscore_core.work import Work
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
 from tests.support.jobs import own
@@ -100,9 +99,6 @@ def parts_of(names, rows, content="x"):
         job_digest="",
         idf="",
         summary=ScoreSummary(),
-        seconds=0.0,
-        work=Work(),
-        part_bytes=0,
     )
     return [replace(record, part_name=name) for name in names]
 

@@ -1,29 +1,31 @@
-import hashlib
-import json
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import parquet
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import RowGroup, Split, plan_file
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import write_atomically
-from bertscore_beam.records.record import PartRecord, packed_rows, record_from_json, record_path
-from bertscore_beam.records.records import list_parts, read_records
+from bertscore_beam.records.record import (
+    RECORD_KEY,
+    PartRecord,
+    is_whole,
+    part_to_bytes,
+    record_from_json,
+)
+from bertscore_beam.records.records import FoundParts, find_parts
 from bertscore_beam.records.resume import compare_with_plan
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats.scores import ScoreSummary, sums_of_scores
-from bertscore_core.work import Work
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"
@@ -46,9 +48,7 @@ PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
 SPLIT = PLAN.splits[0]
 
 
-def record_of(
-    split: Split, job_digest: str = DIGEST, part_bytes: int = 5, idf: str = IDF
-) -> PartRecord:
+def record_of(split: Split, job_digest: str = DIGEST, idf: str = IDF) -> PartRecord:
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
@@ -62,9 +62,6 @@ def record_of(
         job_digest=job_digest,
         idf=idf,
         summary=summary,
-        seconds=0.5,
-        work=Work(batches=2, tokens=90, padded_tokens=100, busy_seconds=0.25),
-        part_bytes=part_bytes,
     )
 
 
@@ -72,48 +69,61 @@ def put(output: str, name: str, data: bytes = b"12345") -> None:
     write_atomically(join(output, name), data)
 
 
-def write_record(output: str, record: PartRecord) -> None:
-    put(output, record_path(record.part_name), record.to_json())
+ROWS = pa.table({"a": [1, 2, 3]})
 
 
-def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
-    folder = OutputFolder(output)
-    return list_parts(folder, known)[0]
+def write_part(output: str, record: PartRecord, table: pa.Table = ROWS) -> None:
+    put(output, record.part_name, part_to_bytes(table, record))
 
 
-def held(*given: PartRecord | None) -> dict[str, PartRecord]:
-    return {record.part_name: record for record in given if record is not None}
+def found_in(output: str, *planned: str) -> FoundParts:
+    return find_parts(OutputFolder(output), planned)
 
 
-def test_records_are_read_back_by_part_name(output):
+def held(*given: PartRecord | None) -> FoundParts:
+    records = {record.part_name: record for record in given if record is not None}
+    return FoundParts(records=records)
+
+
+def stated(record: PartRecord) -> PartRecord:
+    """Return what a footer says, without what is known of its file."""
+    return replace(record, part_bytes=0, part_version="", footer_digest="")
+
+
+def test_records_are_read_back_by_part_name_from_footers(output):
     made = [record_of(split) for split in PLAN.splits]
     for record in made:
-        write_record(output, record)
+        write_part(output, record)
         assert record_from_json(record.to_json()) == record
-    assert read_records(OutputFolder(output)) == {record.part_name: record for record in made}
-    digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
-    assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
+    found = found_in(output)
+    assert {name: stated(one) for name, one in found.records.items()} == {
+        record.part_name: record for record in made
+    }
+    assert found.unverified == found.records.keys()
+    for record in found.records.values():
+        data = part_to_bytes(ROWS, stated(record))
+        assert (record.part_bytes, len(record.footer_digest)) == (len(data), 32)
+        assert is_whole(OutputFolder(output), replace(record, num_rows=len(ROWS)))
 
 
-@pytest.mark.parametrize("damage", ["~", "00", "cn", packed_rows(np.arange(10) < 4)])
-def test_damaged_marks_of_reused_rows_say_nothing(damage):
-    chosen = np.arange(10) % 3 == 0
-    sound = replace(record_of(SPLIT), reused=4, reused_rows=packed_rows(chosen))
-    assert sound.is_reused.tolist() == chosen.tolist()
-    assert replace(sound, reused=5, reused_rows=damage).is_reused is None
+def test_a_part_that_was_made_of_a_part_has_its_own_record_alone(output):
+    first, second = (record_of(split) for split in PLAN.splits[:2])
+    write_part(output, first)
+    table = pq.read_table(pa.BufferReader(part_to_bytes(ROWS, first)))
+    write_part(output, second, table)
+    assert stated(found_in(output).records[second.part_name]) == second
 
 
 def mangled(**changes: object) -> bytes:
-    fields = from_json(record_of(PLAN.splits[0]).to_json())  # without its digest
-    fields.update(changes)
-    return json.dumps(fields).encode()
+    fields = from_json(record_of(PLAN.splits[0]).to_json())
+    return to_json(fields | changes)
 
 
 WHOLE = record_of(PLAN.splits[0]).to_json()
 
 
 def with_sums(**changes: object) -> bytes:
-    summary = json.loads(WHOLE)["summary"]
+    summary = from_json(WHOLE)["summary"]
     return mangled(summary={**summary, "sums": {**summary["sums"], **changes}})
 
 
@@ -122,9 +132,8 @@ BROKEN_RECORDS = {
     "empty": b"",
     "list": b"[]",
     "not UTF-8": b"\xff\xfe{}",
-    "other format": mangled(format=99),
     "unknown field": mangled(surprise=1),
-    "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
+    "missing field": to_json({"part_name": "x"}),
     "summary is no mapping": mangled(summary=None),
     "deep nonsense": b"[" * 100_000,
     "more places than memory": with_sums(places=10**12),
@@ -133,63 +142,83 @@ BROKEN_RECORDS = {
     "sums beyond a double": with_sums(steps=[0, 10**999, 0]),
     "sums that are no whole numbers": with_sums(steps=[0, 0.5, 0]),
     "sums that are no list": with_sums(steps="012"),
+    "without its digest": WHOLE.replace(b'"digest"', b'"digesu"'),
+    "another number": WHOLE.replace(b'"num_rows": 10', b'"num_rows": 11'),
+    "of another part": mangled(part_name="b.parquet/part-000000000000.parquet"),
 }
 
 
 @pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
 def test_broken_record_counts_as_absent(tmp_path, data):
-    assert record_from_json(data) is None
-    write_record(str(tmp_path), record_of(PLAN.splits[1]))
-    put(str(tmp_path), record_path(PLAN.splits[0].part_name), data)
-    assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+    assert data != WHOLE
+    name, output = PLAN.splits[0].part_name, str(tmp_path)
+    write_part(output, record_of(PLAN.splits[1]))
+    put(output, name, parquet.write_part(ROWS, notes={RECORD_KEY: data}))
+    for planned in ((), (name,)):
+        found = found_in(output, *planned)
+        assert list(found.records) == [PLAN.splits[1].part_name]
+        assert found.unreadable == {*planned}
 
 
-OURS = write_part(
-    pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
-)
+def test_every_flipped_bit_of_a_part_is_noticed_or_in_no_byte_that_is_read(tmp_path):
+    """A record vouches for itself; the pages of a part have checksums of their own."""
+    folder, record = OutputFolder(str(tmp_path)), replace(record_of(SPLIT), num_rows=len(ROWS))
+    whole = part_to_bytes(ROWS, record)
+    length = int.from_bytes(whole[-8:-4], "little")
+    unnoticed = []
+    for bit in range(0, 8 * len(whole), 3):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        put(folder.root, SPLIT.part_name, bytes(data))
+        found = find_parts(folder).records.get(SPLIT.part_name)
+        if found is None or not is_whole(folder, found):
+            continue
+        unnoticed.append(bit // 8)
+        assert pq.read_table(folder.path(SPLIT.part_name)).column(0).to_pylist() == [1, 2, 3]
+    assert unnoticed
+    assert max(unnoticed) < len(whole) - 8 - length  # in headers of pages, or before them
 
 
-def test_part_sizes_leave_the_bookkeeping_out(output):
-    write_record(output, record_of(PLAN.splits[0]))
-    names = {split.part_name for split in PLAN.splits}
-    for name in ("_manifest/plan.pq", "_rejects/x.parquet", "_SUCCESS", *names):
-        put(output, name)
-    assert part_sizes(output, names) == dict.fromkeys(names, 5)
-
-
-def test_part_without_record_is_ours_by_its_signature(output):
-    """A run may be killed between a part and its record, and its input may then be gone."""
-    name, other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in range(3))
-    put(output, name, OURS)
-    put(output, other, write_part(pa.table({"a": [1]})))
+def test_a_listing_leaves_the_bookkeeping_and_other_files_out(output):
+    write_part(output, record_of(PLAN.splits[0]))
+    gone = replace(record_of(PLAN.splits[0]), part_name="gone.parquet/part-000000000000.parquet")
+    write_part(output, gone)
+    other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in (1, 2))
+    put(output, other, parquet.write_part(ROWS))
     put(output, third, b"no Parquet")
-    put(output, "gone.parquet/mine.parquet", OURS)
-    assert list(part_sizes(output, ())) == [name]
+    for name in ("_manifest/plan.pq", "_rejects/x.parquet", "_SUCCESS"):
+        put(output, name)
+    renamed = "gone.parquet/mine.parquet"
+    put(output, renamed, part_to_bytes(ROWS, gone))
+    found = found_in(output, PLAN.splits[0].part_name, PLAN.splits[1].part_name, third)
+    assert found.records.keys() == {PLAN.splits[0].part_name, gone.part_name}
+    assert found.unreadable == {third}
 
 
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
 def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
-    part = f"a.parquet/part-{0:012d}.parquet"
+    part = PLAN.splits[0].part_name
     for name in (part, f"other/{part}", f"other/deeper/{part}", f"third/{part}"):
-        put(output, name, OURS)
+        write_part(output, replace(record_of(PLAN.splits[0]), part_name=name))
     put(output, f"other/{mark}")
     put(output, mark)
-    assert part_sizes(output, {f"other/{part}"}).keys() == {part, f"third/{part}"}
+    assert found_in(output, f"other/{part}").records.keys() == {part, f"third/{part}"}
 
 
 UNKNOWN = replace(SPLIT, file_version="")
-SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
 def test_finished_splits_are_not_pending():
     made = [record_of(split) for split in PLAN.splits[1:4]]
-    diff = compare_with_plan(PLAN, held(*made), SIZES, DIGEST, IDF, {})
+    bad = frozenset({PLAN.splits[0].part_name})
+    found = replace(held(*made), unreadable=bad)
+    diff = compare_with_plan(PLAN, found, DIGEST, IDF, {})
     assert diff.pending == (PLAN.splits[0], PLAN.splits[4])
     assert diff.done == PLAN.splits[1:4]
     assert diff.carried == Totals.merge(map(Totals.of_record, made))
-    assert diff.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
+    assert diff.outdated == (PLAN.splits[0].part_name,)
     assert diff.stale == diff.orphans == ()
-    assert compare_with_plan(PLAN, held(), SIZES, DIGEST, IDF, {}).pending == PLAN.splits
+    assert compare_with_plan(PLAN, held(), DIGEST, IDF, {}).pending == PLAN.splits
 
 
 DONE, UNSURE, PENDING = range(3)
@@ -210,22 +239,26 @@ WORTH = {
 
 
 @pytest.mark.parametrize(("split", "record", "idf", "state", "valid"), WORTH.values(), ids=WORTH)
-@pytest.mark.parametrize("size", [5, 4, None])  # whole, torn, gone
-def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
-    sizes = {} if size is None else {SPLIT.part_name: size}
-    plan, state = plan_of(split), state if size == 5 else PENDING
-    diff = compare_with_plan(plan, held(record), sizes, DIGEST, idf, {})
-    found = (diff.done, diff.unsure, diff.pending)
-    assert found == tuple((split,) if number == state else () for number in range(3))
-    is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_part_is_compared_or_scored_again_after_a_change(
+    split, record, idf, state, valid, is_listed
+):
+    plan, found = plan_of(split), held(record)
+    if not is_listed:  # it has changed since, or the run was stopped: it is read to its end
+        found = replace(found, unverified=frozenset(found.records))
+        state = UNSURE if state == DONE else state
+    diff = compare_with_plan(plan, found, DIGEST, idf, {})
+    states = (diff.done, diff.unsure, diff.pending)
+    assert states == tuple((split,) if number == state else () for number in range(3))
+    is_there = split.part_name in found.records
     assert diff.outdated == ((split.part_name,) if state == PENDING and is_there else ())
-    end = compare_with_plan(plan, held(record), sizes, DIGEST, idf, {}, at_end=True)
-    assert (end.done == (split,)) is (valid and size == 5)
+    end = compare_with_plan(plan, found, DIGEST, idf, {}, at_end=True)
+    assert (end.done == (split,)) is valid
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    diff = compare_with_plan(wider, held(), SIZES, DIGEST, IDF, {})
+    diff = compare_with_plan(wider, held(*map(record_of, PLAN.splits)), DIGEST, IDF, {})
     assert diff.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
     assert diff.orphans == ()
 
@@ -262,17 +295,17 @@ def test_parts_of_each_kind_are_told_from_each_other():
     plan = plan_of(*splits, *splits_of("b.parquet", 20))
     others = [*splits_of("b.parquet", 20, 4)[1:], *splits_of("c.parquet", 20)]
     all_of = [
-        record_of(split, part_bytes=5 + (number == 3), idf=IDF if number != 5 else "other")
+        record_of(split, idf=IDF if number not in (3, 5) else "other")
         for number, split in enumerate([*splits[:30], *others])
     ]
     changed = [
         replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
     ]
-    sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
+    there = replace(held(*changed[1:-1]), unreadable=frozenset({splits[33].part_name}))
     once, end = (
-        compare_with_plan(plan, held(*changed), sizes, DIGEST, IDF, {}, at_end=ended)
-        for ended in (False, True)
+        compare_with_plan(plan, there, DIGEST, IDF, {}, at_end=ended) for ended in (False, True)
     )
+    assert splits[33].part_name in once.outdated
     assert once.carried.summary.rows == 26 * 10
     assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
     assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])

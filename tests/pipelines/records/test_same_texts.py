@@ -170,7 +170,7 @@ def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path, kept):
 def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
     now = [*numbers(OTHERS, 1), *numbers(1, ROWS - 1)]
     summary = jobs.run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
-    assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
+    assert (summary["replaced"], summary["parts_rewritten"], summary["parts"]) == (10, 5, 6)
     shown = dict(show_summary(summary, "out").rows)
     assert shown["replaced"] == "10 rows of earlier parts that no longer fitted"
 

@@ -1,4 +1,4 @@
-"""Progress counts the rows of parts as their records appear."""
+"""Progress counts the rows of parts as they appear."""
 
 import io
 import threading
@@ -9,7 +9,6 @@ from rich.console import Console
 
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.write import write_atomically
-from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.run import activity, progress as shown
 from bertscore_beam.run.activity import Activity
 from tests.pipelines.records.test_summary import split
@@ -19,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
 def progress_of(output, splits, started, **more):
-    rows = {record_name(split.part_name): split.num_rows for split in splits}
-    return shown.RunProgress(stage_of(rows, **more), join(output, PARTS_FOLDER), started)
+    rows = {split.part_name: split.num_rows for split in splits}
+    return shown.RunProgress(stage_of(rows, **more), output, started)
 
 
 def stage_of(amounts, **more):
@@ -33,20 +32,20 @@ def look(progress):
 
 
 def finish(output, split):
-    write_atomically(join(output, record_path(split.part_name)), b"{}")
+    write_atomically(join(output, split.part_name), b"{}")
 
 
 def report(child, counted=0, words="", **doing):
     activity.update_child(child, Activity(counted=counted, status=words, fractions=doing))
 
 
-def test_records_of_expected_parts_count(tmp_path):
+def test_expected_parts_count(tmp_path):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]
     progress = progress_of(output, splits, time.time() - 2)
     assert look(progress) == "0 of 60 rows, time left unknown"
     finish(output, splits[2])
-    write_atomically(join(output, record_path("other.parquet/part-000000000000.parquet")), b"{}")
+    write_atomically(join(output, "other.parquet/part-000000000000.parquet"), b"{}")
     assert look(progress).startswith("30 of 60 rows, 1")
     assert progress.line().endswith(" s left")
     finish(output, splits[0])
@@ -90,7 +89,7 @@ def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
 def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
     output = str(tmp_path / "out")
     splits = [split(100, 0), split(100, 100)]
-    first, second = (record_name(split.part_name) for split in splits)
+    first, second = (split.part_name for split in splits)
     progress = progress_of(output, splits, time.time() - 1)
     report(1, words="loading the model")
     assert look(progress) == "0 of 200 rows, loading the model"
@@ -114,7 +113,7 @@ def test_what_idf_counts_is_shown_until_the_first_row_is_scored(tmp_path):
     assert look(progress).startswith("10 of 40 rows counted for idf, ")
     report(1, counted=50)
     assert look(progress) == "40 of 40 rows counted for idf, finishing", "a split was read twice"
-    report(1, counted=50, **{record_name(split(40).part_name): 0.5})
+    report(1, counted=50, **{split(40).part_name: 0.5})
     assert look(progress).startswith("20 of 40 rows, ")
 
 

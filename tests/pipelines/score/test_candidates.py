@@ -112,7 +112,7 @@ def test_what_is_done_stays_and_a_change_beside_the_texts_keeps_the_scores(folde
     rows["samples"][0] = rows["samples"][0][::-1]
     pq.write_table(pa.table(rows | {"note": ["y"] * ROWS}), file, row_group_size=7)
     last = run_job(file, **settings)
-    assert (last["parts_kept"], last["rows"]) == (len(parts) - 1, first["rows"])
+    assert (last["parts_rewritten"], last["rows"]) == (len(parts) - 1, first["rows"])
     assert read_output(out)["samples"].to_pylist()[:5] == rows["samples"][0]
 
 
@@ -143,7 +143,7 @@ def test_samples_within_an_answer_are_scored_kept_and_shown(folder, tmp_path, ca
     ]
     path, settings = "response.choices.message.content", SAMPLED | {"output": tmp_path / "out"}
     settings["candidate_column"] = (path,)
-    for note, kept in (("x", None), ("x", "parts_kept"), ("y", "parts_rewritten")):
+    for note, kept in (("x", None), ("x", "parts_rewritten"), ("y", "parts_rewritten")):
         table = pa.table(rows | {"note": [note] * ROWS, "response": answers})
         pq.write_table(table, tmp_path / "a.parquet", row_group_size=7)
         summary = run_job(tmp_path / "a.parquet", **settings)

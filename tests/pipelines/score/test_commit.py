@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
@@ -15,8 +16,7 @@ from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER
-from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.records.records import PACKS_FOLDER
+from bertscore_beam.records.records import SHARDS_FOLDER
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import OutputFolder
@@ -25,11 +25,11 @@ from bertscore_beam.run.neighbours import runs_below
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.score.job import conclude_score, remaining_stages, start_run
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
 from tests.support.dumps import write_dump
 from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
-from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
 
 pytestmark = pytest.mark.job
@@ -55,28 +55,65 @@ def finished(tmp_path):
     return dump, tmp_path / "out"
 
 
-def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
-    """They lay in folders of the inputs' names, which globs for *.parquet match."""
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("by", [(), ("id",)])
+def test_a_part_with_a_flipped_bit_is_scored_again_by_the_same_command(finished, by):
+    dump, output = finished
+    chosen = jobs.job_options(dump, output, group_by=by)
+    before = jobs.parts_of(output)
+    for name in list(before)[1:3]:
+        flip(output / name)
+    for name in ("_SUCCESS", "_summary.json"):
+        (output / name).unlink()
+    summary = jobs.run_options(chosen)
+    assert summary["success"]
+    assert summary["parts_unreadable"] == 2
+    assert jobs.parts_of(output) == before
+    assert cli.main(["check", str(output), "--parts"]) == cli.DONE
+
+
+@pytest.mark.parametrize("cut", [0, 10, 200])
+def test_a_part_that_is_cut_off_is_scored_again(finished, cut):
     dump, output = finished
     before = jobs.parts_of(output)
-    unpack(output)
-    for name in before:
-        old = output / PARTS_FOLDER / f"{name}.json"
-        old.parent.mkdir(exist_ok=True)
-        (output / record_path(name)).rename(old)
-    old = output / "_rejects" / "rows" / "shard-000.parquet" / "part-000000000000.pq"
-    old.parent.mkdir(parents=True)
-    old.touch()
-    assert any(path.name.endswith(".parquet") for path in hidden_below(output))
-    flags = ["--input", str(dump), "--output", str(output), "--split-rows", "20"]
-    assert cli.main(["score", *flags, "--device", "cpu"]) == cli.DONE
-    assert "damaged records: 4" in capsys.readouterr().out
-    assert not any(path.name.endswith(".parquet") for path in hidden_below(output))
+    name = min(before)
+    (output / name).write_bytes(before[name][:cut])
+    assert jobs.run_options(jobs.job_options(dump, output))["success"]
     assert jobs.parts_of(output) == before
 
 
-def hidden_below(output):
-    return [path for path in output.rglob("*") if str(path.relative_to(output)).startswith("_")]
+def test_workers_whose_last_bit_differs_leave_parts_that_vouch_for_themselves(
+    finished, tmp_path, monkeypatch
+):
+    """The writes of two workers that hold the same elements, in any order: the last one counts."""
+    dump, output = finished
+    ours = {name: data for name, data in jobs.parts_of(output).items()}
+    other = jobs.job_options(dump, tmp_path / "other")
+    whole = ScoredPairs.summary
+
+    def one_ulp(pairs, among=None):
+        f1 = pairs.scores.f1
+        f1[:] = np.nextafter(f1, np.float32(2))
+        return whole(pairs, among)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoredPairs, "summary", one_ulp)
+        assert jobs.run_options(other)["success"]
+    theirs = jobs.parts_of(tmp_path / "other")
+    assert all(theirs[name] != ours[name] for name in ours)
+    for name in list(ours)[::2]:
+        (output / name).write_bytes(theirs[name])
+    (output / "_SUCCESS").unlink()
+    for by in ((), ("id",)):
+        assert jobs.run_options(jobs.job_options(dump, output, group_by=by))["success"]
+        assert cli.main(["check", str(output), "--parts"]) == cli.DONE
+    after = jobs.parts_of(output)
+    assert [after[name] == theirs[name] for name in after] == [True, False] * (len(after) // 2)
 
 
 def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
@@ -169,8 +206,12 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     kept = plan_from_bytes((tmp_path / "out" / plan).read_bytes(), plan)
     assert [split.path for split in kept.splits] == ["0"]
-    expected = {f"{PACKS_FOLDER}/00000001-00000.jsonl.gz", rows_file(part), INDEX_FILE, plan}
-    assert {name for name in left if not name.startswith(f"{INDEX_FOLDER}/")} == expected
+    folders = (f"{INDEX_FOLDER}/", f"{SHARDS_FOLDER}/")
+    assert {name for name in left if not name.startswith(folders)} == {
+        rows_file(part),
+        INDEX_FILE,
+        plan,
+    }
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
@@ -211,14 +252,14 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
 
 
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
-    """What an earlier run has done counts, too: its records are there from the start."""
+    """What an earlier run has done counts, too."""
     job = jobs.prepare_score(
         jobs.job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out")
     )
     first, second = job.diff.pending
     diff = replace(job.diff, pending=(second,), unsure=(first,))
     (stage,) = remaining_stages(replace(job, diff=diff))
-    assert stage.amounts == {record_name(second.part_name): second.num_rows}
+    assert stage.amounts == {second.part_name: second.num_rows}
     assert stage.before == first.num_rows
     diff = replace(job.diff, pending=(), unsure=(first, second))
     (stage,) = remaining_stages(replace(job, diff=diff))

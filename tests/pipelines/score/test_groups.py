@@ -21,9 +21,7 @@ from bertscore_beam.records.groups import (
     statistics_of,
     table_of_groups,
 )
-from bertscore_beam.records.record import packed_rows
 from bertscore_core.errors import ConfigError, InputError
-from tests.pipelines.records.test_records import PLAN, record_of
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.jobs import job_options, prepare_score, score_arguments, summary_of
 from tests.support.made_runs import scored
@@ -101,10 +99,9 @@ def scored_table(rows):
 
 def test_the_table_of_groups_has_the_numbers_of_pandas():
     table = scored_table(3000)
-    reused = np.arange(3000) % 3 == 0
-    rows = group_rows(statistics_of(table, ["system", "number"], reused))
+    rows = group_rows(statistics_of(table, ["system", "number"], None))
     found = table_of_groups(rows, ["system", "number"]).to_pylist()
-    frame = table.to_pandas().assign(reused=reused)
+    frame = table.to_pandas()
     assert [one["bertscore_all_rows"] for one in found] == [True] + [False] * (len(found) - 1)
     # By value: 2 before 11, and no value last.
     assert [one["number"] for one in found[1:12]] == [str(n) for n in range(1, 12)]
@@ -119,7 +116,6 @@ def test_the_table_of_groups_has_the_numbers_of_pandas():
         assert one["bertscore_scored"] == len(scored)
         assert one["bertscore_rejected"] == len(own) - len(scored)
         assert one["bertscore_truncated"] == scored["bertscore_truncated"].sum()
-        assert one["bertscore_reused"] == own["reused"].sum()
         assert dict(one["bertscore_reasons"]) == own["bertscore_error"].value_counts().to_dict()
         assert dict(one["bertscore_rejected_reasons"]).keys() <= {"null_candidate"}
         for name in ("bertscore_precision", "bertscore_f1", "bertscore_raw_f1"):
@@ -159,7 +155,7 @@ def test_a_group_without_scores_has_no_means():
     table = table.filter(pa.compute.is_null(table["bertscore_f1"]))
     (total, *_) = group_rows(statistics_of(table, [], None))
     assert total.values["rows"] == total.values["rejected"] == table.num_rows > 3
-    for name in ("f1", "f1_error", "f1_low", "raw_f1_q50", "interval", "reused"):
+    for name in ("f1", "f1_error", "f1_low", "raw_f1_q50", "interval"):
         assert total.values[name] is None
 
 
@@ -187,18 +183,6 @@ def test_too_many_groups_are_refused_by_the_column_with_the_most_values():
     check_number(groups[:-1], ["a", "b"])
     with pytest.raises(InputError, match=r"The column 'b' has the most values .*'a' 5, 'b' 10,001"):
         check_number(groups, ["a", "b"])
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
-def test_which_rows_are_reused_comes_back_from_a_record(share):
-    rows = np.random.default_rng(1).random(20_000) < share
-    packed = packed_rows(rows)
-    assert len(packed) < 3400
-    reused = {"reused": int(rows.sum()), "reused_rows": packed}
-    made = replace(record_of(PLAN.splits[0]), num_rows=20_000, **reused)
-    assert (made.is_reused == rows).all()
-    if packed:  # it is not known then
-        assert replace(made, reused_rows="").is_reused is None
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.index import read_index
-from bertscore_beam.records.records import read_records
+from bertscore_beam.records.records import find_parts
 from bertscore_beam.records.settings import LanguageSettings
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import DONE, UNUSABLE
@@ -408,4 +408,4 @@ def test_index_follows_a_setting_that_is_replaced(night):
     assert sum(file.rows for file in second.files) == 2
     (new,) = set(second.signatures) - set(first.signatures)
     assert "num_layers:1" in new
-    assert len(read_records(OutputFolder(str(out)))) == 1
+    assert len(find_parts(OutputFolder(str(out))).records) == 1

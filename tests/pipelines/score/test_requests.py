@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records.records import PACKS_FOLDER
+from bertscore_beam.records.records import SHARDS_FOLDER
 from bertscore_beam.run.folder import OutputFolder
 from tests.support.cloud_storage import cloud_storage
 from tests.support.dumps import write_dump
@@ -48,7 +48,6 @@ def _kind_below(below):
     for kind, is_one in {
         "lock": below.endswith("/lock.json") or "_manifest/beat-" in below,
         "input": below.startswith("in/"),
-        "record": "_manifest/parts/" in below,
         "scores": "_manifest/rows/" in below,
         "part": "part-" in below,
     }.items():
@@ -67,11 +66,10 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         score += ("--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = store.requests(*score)
         assert fresh["GET input"] == 2 * FILES  # to plan it, and to read its rows
-        # The scores by digest of the texts are read once, for the index of later runs. The record
-        # is looked for before the part is written, and read at the end, to pack it.
-        split = ("PUT part", "PUT record", "PUT scores", "GET scores")
+        # The scores by digest of the texts are read once, for the index of later runs, and the end
+        # of each part once, for the manifest. Before it is written, its folder is listed.
+        split = ("PUT part", "PUT scores", "GET scores", "GET part")
         assert [fresh[kind] for kind in split] == [FILES] * 4
-        assert fresh["GET record"] == 2 * FILES
         timed = sum(fresh[kind] for kind in LOCK)
         assert fresh.total() - timed - FILES <= 7 * FILES + OF_A_RUN
         for words in (score, (*score, "--dry-run")):
@@ -81,8 +79,7 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         grouped = store.requests("groups", store.output, "--by", "candidate")
         assert grouped["GET part"] == FILES + 1  # its rows; the first one also for its columns
         assert grouped.total() - FILES <= OF_A_RUN
-        packs = OutputFolder(store.output).files(PACKS_FOLDER)
-        assert list(packs) == ["00000001-00000.jsonl.gz"]
+        assert len(OutputFolder(store.output).files(SHARDS_FOLDER)) == 1
 
 
 @pytest.mark.long
@@ -101,13 +98,12 @@ def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, ti
         score = ("score", "--input", "gs://bucket/in", "--output", "gs://bucket/out")
         score += ("--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = requests(*score)
-        split = ("write part", "write record", "write scores", "read scores", "delete record")
-        assert [fresh[kind] for kind in split] == [FILES] * 5
-        assert fresh["read record"] == 2 * FILES  # before the part is written, and at the end
+        split = ("write part", "write scores", "read scores", "read part")
+        assert [fresh[kind] for kind in split] == [FILES] * 4
         of_input = {kind: count for kind, count in fresh.items() if kind.endswith(" input")}
         assert of_input == {"read input": 2 * FILES}  # to plan a file, and to read its rows
         timed = sum(count for kind, count in fresh.items() if kind.endswith(" lock"))
-        assert fresh.total() - timed - FILES <= 8 * FILES + OF_A_RUN
+        assert fresh.total() - timed - FILES <= 7 * FILES + OF_A_RUN
         finished = requests(*score)
         assert {kind.split()[1] for kind in finished} <= {"run", "lock"}
         assert finished.total() <= OF_A_RUN + 10

@@ -4,14 +4,10 @@ from dataclasses import fields
 
 import pytest
 
-from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.records import resume
 from bertscore_beam.records.resume import FolderDiff
 from bertscore_beam.run import lock
-from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import RunLock
-from tests.simulation import commands
-from tests.simulation.places import parts_of_one_size
 from tests.simulation.play import play
 from tests.simulation.world import Hazards
 
@@ -84,27 +80,7 @@ def _but_late():
     return [one for one in fields(Hazards) if one.name != "late"]
 
 
-@pytest.mark.usefixtures("nights")
-def test_sizes_give_no_part_of_another_setting_or_input_away():
-    with parts_of_one_size():
-        found = {
-            (digest, digests.rows): len(write_part(scored.table))
-            for (digest, name, digests), scored in commands.scored_so_far.items()
-            if name.endswith("part-000000000002.parquet")  # where the inputs differ
-        }
-    assert len({digest for digest, _ in found}) == 2
-    assert len({rows for _, rows in found}) > 1
-    assert len(set(found.values())) == 1
-
-
-WRITE_ALL = OutputFolder.write_all
-
-
 NONE_STALE = {"stale": ()}
-
-
-def write_records_first(folder, contents):
-    WRITE_ALL(folder, dict(reversed(contents.items())))
 
 
 # Looks that last too long are as if the wait after a take-over were too short for them.
@@ -112,8 +88,6 @@ HOLES = {
     "looks that last too long": (lock, "LOOK_SECONDS", 3600.0),
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
-    "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (resume, "pack_records", lambda *_, **__: None),
     "stale parts that stay": (
         resume,
         "FolderDiff",
@@ -124,8 +98,6 @@ SEEDS = {
     "looks that last too long": 611,
     "rare heartbeats": 230,
     "no time for workers to begin": 11,
-    "records before parts": 30,
-    "parts that stay in packs": 8,
     "stale parts that stay": 10,
 }
 """A seed that finds each; others are tried after it, since a change of the code moves all."""

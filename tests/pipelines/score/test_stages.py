@@ -18,13 +18,11 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.records import index as index_module
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
 from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
-from bertscore_beam.records.record import PARTS_FOLDER
 from bertscore_beam.records.rejects import FILES_FILE
 from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.score import conclude
 from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core import ScoreSummary
-from bertscore_core.work import Work
 from tests.support import jobs
 from tests.support.dumps import write_dump
 
@@ -103,7 +101,7 @@ def index_of(output):
 
 def group_small_record(record, **given):
     """Group a part by its record behind the shuffle, which only small ones must cross."""
-    assert record == replace(record, summary=ScoreSummary(), work=Work(), languages={}, dropped={})
+    assert record == replace(record, summary=ScoreSummary(), languages={}, dropped={})
     return group_part(record, **given)
 
 
@@ -166,7 +164,6 @@ def test_index_without_room_stops_no_job_of_a_service(
 
 
 def change_and_finish(*given, spec, change, finish=conclude._finish):
-    assert spec.folder.files(PARTS_FOLDER)  # a late worker finds what is done
     change(Path(spec.folder.path(next(iter(spec.folder.files(suffix=".parquet"))))))
     return finish(*given, spec=spec)
 
