@@ -67,7 +67,7 @@ class PartRecord:
         input_rows: Rows that were read, if each may have several candidates; None if one each.
         part_bytes: Size of the part in bytes. This and what follows is known of a part that is
             there, and is not in its footer.
-        part_version: What its file system calls its version, `Stored.version`.
+        part_version: Its version, as `told_version` returns it.
         footer_digest: Digest of its footer, for those who read some of its columns.
     """
 
@@ -190,7 +190,7 @@ def read_record(folder: OutputFolder, name: str, stored: Stored) -> PartRecord |
         OSError: It cannot be reached.
     """
     try:
-        path, version = folder.path(name), stored.version
+        path, version = folder.path(name), told_version(stored)
         with open_parquet(path, size=stored.size, version=version) as (file, source):
             data = (file.metadata.metadata or {}).get(RECORD_KEY)
             record = None if data is None else record_from_json(data)
@@ -199,9 +199,12 @@ def read_record(folder: OutputFolder, name: str, stored: Stored) -> PartRecord |
             digest = source_footer_digest(source)
     except (InputError, FileNotFoundError):
         return None
-    return replace(
-        record, part_bytes=stored.size, part_version=stored.version, footer_digest=digest
-    )
+    return replace(record, part_bytes=stored.size, part_version=version, footer_digest=digest)
+
+
+def told_version(stored: Stored) -> str:
+    """Return the version of a file; "" if its store tells none."""
+    return "" if stored.version == f"{stored.size} bytes" else stored.version
 
 
 def is_whole(folder: OutputFolder, record: PartRecord) -> bool:

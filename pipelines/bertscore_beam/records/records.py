@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel, read_each
-from bertscore_beam.records.record import PartRecord, read_record, record_from_json
+from bertscore_beam.records.record import PartRecord, read_record, record_from_json, told_version
 from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER
 from bertscore_beam.records.row_scores import ROWS_FOLDER
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
@@ -88,7 +88,7 @@ def find_parts(
     records = {}
     for record in _listed(folder, others):
         stored = files.get(record.part_name, Stored(-1, "", ""))
-        is_same = is_read_only or stored.version == record.part_version != f"{stored.size} bytes"
+        is_same = is_read_only or told_version(stored) == record.part_version != ""
         if is_same and stored.size == record.part_bytes:
             records[record.part_name] = record
     left = files.keys() - records.keys()
