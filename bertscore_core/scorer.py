@@ -107,7 +107,7 @@ def _all_are_texts(candidates: list[Any], groups: list[list[Any]]) -> bool:
     if not all(groups):
         return False
     try:
-        for texts in (candidates, *groups):
+        for texts in (candidates, *groups):  # both refuse what is not a text
             if not all(map(str.isascii, texts)) and not all(map(is_encodable, texts)):
                 return False
     except TypeError:  # something is not a text
@@ -232,6 +232,22 @@ def _too_long(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.BoolAr
     if settings.config.long_text != "error":
         return np.zeros(len(pairs.counts), dtype=np.bool_)
     return pairs.over_all(np.logical_or, pairs.texts.truncated)
+
+
+def _check_positions(pairs: tokens.TokenizedPairs, settings: Settings) -> None:
+    # Of what bert-score cuts nowhere; all else was checked when the tokenizer was loaded.
+    positions = settings.files.positions
+    if positions is None or settings.tokenizer.longest_input is not None:
+        return
+    longest = pairs.over_all(np.maximum, pairs.texts.lengths)
+    if (longest > positions).any():
+        pair, name = int(np.argmax(longest > positions)), settings.files.name
+        raise ConfigError(
+            f"a text of pair {pair} is too long for {name}: got {longest[pair]} tokens; expected "
+            f"at most {positions}, since its encoder has no more positions. Its tokenizer states "
+            f"no maximum length at which texts are cut: write model_max_length into its "
+            f"tokenizer_config.json, or use BertScorer with max_length={positions}."
+        )
 
 
 _MEND = "Mend the model's weights, or choose another model."
@@ -464,7 +480,8 @@ class BertScorer:
             InputError: lengths differ, a list of references is empty, a value is not a text, or a
                 text has lone surrogates. The message names the pair.
             IdfError: the idf table belongs to another tokenizer or truncation.
-            ConfigError: this process was forked from the one that loaded the model.
+            ConfigError: this process was forked from the one that loaded the model; or a text that
+                nothing cuts (`max_length="reference"`) has more tokens than the model positions.
 
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
@@ -498,12 +515,14 @@ class BertScorer:
         candidates, groups = as_list("candidates", candidates), _as_groups(references)
         _check_texts(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
-        return tokens.TokenizedPairs(
+        pairs = tokens.TokenizedPairs(
             texts=self.tokenizer.encode(texts),
             candidates=candidate_ids,
             references=reference_ids,
             counts=counts,
         )
+        _check_positions(pairs, self.settings)
+        return pairs
 
     def score_tokenized(
         self, pairs: tokens.TokenizedPairs, weights: TokenWeights, work: Work | None = None

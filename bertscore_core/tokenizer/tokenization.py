@@ -366,11 +366,15 @@ def _surrogates(texts: Sequence[str]) -> InputError:
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether a text is valid Unicode, without lone surrogates."""
-    if text.isascii():
+    """Tell whether a text is valid Unicode, without lone surrogates.
+
+    Raises:
+        TypeError: it is not a text.
+    """
+    if str.isascii(text):
         return True
     try:
-        text.encode("utf-8")
+        str.encode(text, "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -5,6 +5,7 @@ import pytest
 
 from bertscore_beam import ScoreBatches, score_frame
 from bertscore_core import ConfigError, InputError
+from tests.support.bad_values import BAD_VALUES, FRONTS
 
 pytestmark = pytest.mark.model
 
@@ -74,11 +75,15 @@ def test_paths_lead_into_nested_columns(kind):
             pandas.DataFrame({"answers": ["a"], "gold": ["b"]}),
             "no column 'answer': got the columns \\['answers', 'gold'\\]",
         ),
-        (pandas.DataFrame({"answer": ["a", 5], "gold": ["b", "c"]}), "values of one type"),
+        (pandas.DataFrame({"answer": ["a", 5], "gold": ["b", "c"]}), "of the types int, str"),
         (pandas.DataFrame([["a", "b", "c"]], columns=["answer", "answer", "gold"]), "each column"),
+        (
+            polars.DataFrame({"answer": polars.Series([1], dtype=polars.Int128), "gold": ["b"]}),
+            "columns of the types .*Int128",
+        ),
         (polars.DataFrame({"answer": [1], "gold": ["b"]}), "'answer' holds no texts"),
     ],
-    ids=["dict", "lazy", "missing", "mixed", "doubled", "numbers"],
+    ids=["dict", "lazy", "missing", "mixed", "doubled", "too large", "numbers"],
 )
 def test_what_cannot_be_scored_is_refused_before_a_model_is_loaded(frame, message):
     with pytest.raises(InputError, match=message):
@@ -89,3 +94,42 @@ def test_what_cannot_be_scored_is_refused_before_a_model_is_loaded(frame, messag
 def test_a_frame_is_not_scored_twice(kind):
     with pytest.raises(ConfigError, match="already has score columns: got bertscore_f1"):
         score_frame(kind({**ROWS, "bertscore_f1": [1.0] * 3}), **NAMES, **OPTIONS)
+
+
+MISSING = {"none", "nan", "numpy nan"}
+AS_TEXT = {"bytes"}
+
+
+@pytest.mark.parametrize("side", ["candidate", "reference"])
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_a_bad_value_is_missing_or_its_column_is_refused_whatever_stands_before_it(name, side):
+    said = set()
+    for front in FRONTS:
+        texts = {"candidate": ["x", "y"], "reference": ["x", "y"], side: [front, BAD_VALUES[name]]}
+        frame = pandas.DataFrame(
+            {column: pandas.Series(values, dtype=object) for column, values in texts.items()}
+        )
+        if name in MISSING | AS_TEXT:
+            scored = score_frame(frame, **OPTIONS)
+            said.add(plain(scored["bertscore_error"])[1])
+        else:
+            with pytest.raises(InputError, match=f"the column '{side}' cannot be read") as refused:
+                score_frame(frame, **OPTIONS)
+            said.add(str(refused.value))
+    (reason,) = said
+    if name in MISSING | AS_TEXT:
+        assert reason == (f"null_{side}" if name in MISSING else None)
+
+
+def test_texts_and_lists_of_texts_may_be_mixed_in_a_column():
+    answers = ["the cat", "the dog", "c", "d", "e"]
+    mixed = ["the cat", ["a", "the dog"], None, [], ("e", "f")]
+    lists = [["the cat"], ["a", "the dog"], None, [], ["e", "f"]]
+    found, expected = (
+        score_frame(pandas.DataFrame({"candidate": answers, "reference": column}), **OPTIONS)
+        for column in (mixed, lists)
+    )
+    for name in (*MEASURES, "bertscore_error", "bertscore_best_reference"):
+        assert plain(found[name]) == plain(expected[name])
+    assert found["reference"].tolist() == mixed  # as it was
+    assert plain(found["bertscore_best_reference"])[:2] == [0, 1]

@@ -11,6 +11,7 @@ from bertscore_beam.dump.columns import OUTPUT_COLUMNS
 from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore
 from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
+from tests.support.bad_values import BAD_VALUES, FRONTS
 from tests.support.streamed_pairs import BAD, CONFIG, Attributes, library, pairs
 
 pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
@@ -29,13 +30,7 @@ def model(handler):
 @pytest.mark.parametrize(
     ("candidate", "reference", "reason"),
     [
-        (b"a cat", "a cat", "not_text"),
-        (float("nan"), "a cat", "not_text"),
-        ("a cat", {"a cat": 1}, "not_text"),
-        ("a cat", ["a cat", 3], "not_text"),
         ("a cat", np.array("a cat"), "not_text"),
-        ("a cat \ud800", "a cat", "invalid_utf8"),
-        ("a cat", ["a cat", "\udfff"], "invalid_utf8"),
         ("", "a cat", "empty_candidate"),
         ("[SEP]", "a cat", "only_special_tokens"),
         ("a cat", np.array(["a cat", None], dtype=object), "null_reference"),
@@ -52,6 +47,23 @@ def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference
     assert (odd.inference.f1 is None) == (reason in ("not_text", "invalid_utf8", "null_reference"))
     assert even.inference.error is None
     assert even.inference.f1 == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("side", ["candidate", "reference", "second reference"])
+def test_a_bad_value_gets_its_reason_whatever_stands_before_it(handler, model, side, front):
+    batch = [Attributes(front, front)]
+    for bad in BAD_VALUES.values():
+        pair = Attributes(bad, front) if side == "candidate" else Attributes(front, bad)
+        batch.append(Attributes(front, [front, bad]) if side == "second reference" else pair)
+    good, *found = (result.inference.error for result in handler.run_inference(batch, model))
+    assert good is None
+    expected = dict.fromkeys(BAD_VALUES, "not_text") | {
+        "none": "null_candidate" if side == "candidate" else "null_reference",
+        "lone surrogate": "invalid_utf8",
+        "lone surrogate after others": "invalid_utf8",
+    }
+    assert dict(zip(BAD_VALUES, found, strict=True)) == expected
 
 
 def test_a_pair_has_a_value_for_each_column_of_the_job():
