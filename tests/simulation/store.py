@@ -8,6 +8,7 @@ mounted   neither a disk nor an object store, as HDFS: written under another nam
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -280,8 +281,9 @@ class GoogleStore(_Store):
         generation = str(self.files.generations[path])
         return {"generation": generation, "md5Hash": _etag(self.files[path])}
 
-    def url(self, path: str) -> str:
-        return f"https://simulated/download/{path}"
+    def url(self, path: str, generation: str = "") -> str:
+        query = f"?generation={generation}" if generation else ""
+        return f"https://simulated/download/{path}{query}"
 
     def call(self, method: str, place: str, *names: str, **given: Any) -> Any:
         if place == "b/{}/o":
@@ -292,16 +294,24 @@ class GoogleStore(_Store):
             return self._copy(*names)
         if method == "DELETE":
             return self._take("/".join(names), given["ifGenerationMatch"])
-        return self._get(place.removeprefix("https://simulated/download/"))
+        path, _, query = place.removeprefix("https://simulated/download/").partition("?generation=")
+        return self._get(path, query, **given)
 
     def _check(self, path: str, wanted: str) -> None:
         if self._version(path)["generation"] != wanted:
             raise FileExistsError(path)
 
-    def _get(self, path: str) -> tuple[dict[str, str], bytes]:
+    def _get(
+        self, path: str, wanted: str, headers: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, str], bytes]:
         def act() -> tuple[dict[str, str], bytes]:
-            data = self.files[path]
-            return {"X-Goog-Generation": self._version(path)["generation"]}, data
+            data, generation = self.files[path], self._version(path)["generation"]
+            if wanted and wanted != generation:
+                raise FileNotFoundError(path)
+            if headers:
+                start, last = map(int, headers["Range"].removeprefix("bytes=").split("-"))
+                data = data[start : last + 1]
+            return {"X-Goog-Generation": generation}, data
 
         return self.world.read(self._step("read", path), act)
 
