@@ -9,6 +9,7 @@ import json
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.plan_file import OtherPlanError, plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.records import PENDING_FILE
-from bertscore_beam.run.lock import JOB_FILE, JobStillRunsError
+from bertscore_beam.run.lease import LEASE_FILE, JobStillRunsError
 from bertscore_beam.run.remote_job import end_earlier_job
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
@@ -193,12 +194,12 @@ def test_addresses_in_the_files_of_a_run_lead_nowhere(own_nights, model, listene
 def test_the_service_of_an_earlier_job_is_that_of_the_command_alone(
     own_nights, model, listener, command, capsys
 ):
-    """Without credentials, so that nothing but the file itself keeps the client from asking."""
-    forged = {"id": "1", "project": "p", "region": "r", "endpoint": listener.url, "no_auth": True}
+    """The lease names none. Whatever else is in the file is not read."""
+    lease = {"job": "1", "until": time.time() + 60, "endpoint": listener.url, "no_auth": True}
     words = commands(own_nights, model)[command]
     for output in (own_nights / "one", *([Path(words[-1])] if command in WRITERS else [])):
-        (output / "_manifest").mkdir(parents=True, exist_ok=True)
-        (output / JOB_FILE).write_text(json.dumps(forged))
+        (output / LEASE_FILE).parent.mkdir(parents=True, exist_ok=True)
+        (output / LEASE_FILE).write_bytes(to_json({**lease, "project": "p", "region": "r"}))
     status = cli.main(words)
     assert listener.connections == []
     assert status == (cli.BROKEN if command in WRITERS else cli.DONE)
@@ -208,27 +209,21 @@ def test_the_service_of_an_earlier_job_is_that_of_the_command_alone(
         assert "no file decides who is asked with your credentials" in said
 
 
-def dataflow(folder: Path, **changes: str) -> Runner:
-    flags = {**REMOTE, "--temp_location": "gs://bucket/tmp", "--sdk_container_image": "image"}
-    flags |= {f"--{name}": value for name, value in changes.items()}
-    beam = (*(f"{name}={value}" for name, value in flags.items()), "--no_auth")
-    return Runner.of(jobs.job_options(folder, folder, beam=beam))
-
-
-@pytest.mark.parametrize("changed", ["project", "region", "endpoint", "id"])
-def test_a_command_for_dataflow_asks_only_about_a_job_of_its_own_service(tmp_path, changed):
+def test_a_command_for_dataflow_asks_its_own_service_about_the_id_alone(tmp_path):
+    """That service does not know the job: it may be one of another project."""
+    output = str(tmp_path)
     with listening() as own, listening() as other:
-        runner = dataflow(tmp_path, dataflow_endpoint=own.url)
-        job = {"id": "2026-1", "project": "p", "region": "r", "endpoint": own.url}
-        forged = {"project": "q", "region": "s", "endpoint": other.url, "id": "../../1"}
-        (tmp_path / "_manifest").mkdir()
-        path = tmp_path / JOB_FILE
-        path.write_text(json.dumps({**job, changed: forged[changed]}))
-        with pytest.raises(JobStillRunsError, match=r"a damaged|expected the same ones"):
-            end_earlier_job(str(tmp_path), runner, print)
-        assert own.connections == other.connections == []
-        path.write_text(json.dumps(job))
-        assert end_earlier_job(str(tmp_path), runner, print)  # the service does not know it
+        flags = {**REMOTE, "--temp_location": "gs://bucket/tmp", "--sdk_container_image": "image"}
+        flags["--dataflow_endpoint"] = own.url
+        beam = (*(f"{name}={value}" for name, value in flags.items()), "--no_auth")
+        runner = Runner.of(jobs.job_options(tmp_path, tmp_path, beam=beam))
+        (tmp_path / LEASE_FILE).parent.mkdir()
+        for job, words in {"../../1": "a damaged", "2026-1": "from the service of this"}.items():
+            lease = {"job": job, "until": time.time() + 60, "endpoint": other.url}
+            (tmp_path / LEASE_FILE).write_bytes(to_json(lease))
+            assert own.connections == []
+            with pytest.raises(JobStillRunsError, match=words):
+                end_earlier_job(output, runner, print)
         assert own.connections
         assert other.connections == []
 

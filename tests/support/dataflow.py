@@ -273,7 +273,7 @@ class Dataflow:
             worker = subprocess.Popen(
                 [sys.executable, "-m", module, *map(str, words)],
                 cwd=served.folder,  # a path that is only right on the launcher's side is found out
-                env=_environment(),
+                env={**_environment(), "JOB_ID": served.job.id},
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,

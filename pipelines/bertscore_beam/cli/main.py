@@ -25,7 +25,8 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, is_refused
 from bertscore_beam.options.declare import summary_of
 from bertscore_beam.options.flags import read_options
-from bertscore_beam.run.lock import FolderLostError, JobStillRunsError
+from bertscore_beam.run.lease import JobStillRunsError
+from bertscore_beam.run.lock import FolderLostError
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,

@@ -35,7 +35,8 @@ from bertscore_beam.files.write import (
     write_atomically,
 )
 from bertscore_beam.options.run_options import DumpOptions
-from bertscore_beam.run.lock import JOB_FILE, FolderLostError, RunLock
+from bertscore_beam.run.lease import end_lease, job_of_worker
+from bertscore_beam.run.lock import FolderLostError, RunLock
 from bertscore_core.errors import BertScoreError, SignatureError, load_json
 
 
@@ -201,7 +202,7 @@ class OutputFolder:
 
     def release(self) -> None:
         """Release the lock at the end of a detached job, so that another run may start at once."""
-        self.delete(JOB_FILE)
+        end_lease(self.root, job_of_worker())
         self._held().release()
 
 

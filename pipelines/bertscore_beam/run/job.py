@@ -222,10 +222,11 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     pipeline = runner.pipeline()
     stage.build(pipeline)
     _reach_service(runner)
-    job = RemoteJob(runner, folder) if runner.is_remote else None
+    job = RemoteJob(runner, folder.root) if runner.is_remote else None
     if job is not None:
         lock = folder.lock if runner.detached else None
-        prepare_workers(pipeline, lock=lock, threads=runner.threads_elsewhere)
+        lease = folder.root if runner.is_dataflow else ""
+        prepare_workers(pipeline, lock=lock, lease=lease, threads=runner.threads_elsewhere)
     started = time.time() if stage.started is None else stage.started
     with ExitStack() as stack:
         if runner != usual:

@@ -46,6 +46,7 @@ from bertscore_beam.files.write import (
     is_empty_folder,
     write_atomically,
 )
+from bertscore_beam.run.lease import LEASE_FILE, JobStillRunsError
 from bertscore_core.errors import BertScoreError, ConfigError, load_json
 
 
@@ -141,8 +142,6 @@ def _container(place: str) -> str:
 
 
 LOCK_FILE = "_manifest/lock.json"
-JOB_FILE = "_manifest/job.json"
-"""The job of a service that may be at work on the folder: see `run.remote_job`."""
 BEAT_FILE = "_manifest/beat-"
 """Start of the name of the file of heartbeats; the run follows."""
 
@@ -177,10 +176,6 @@ _SETTLE_SECONDS = 1.0
 
 class FolderInUseError(ConfigError):
     """Another run is at work on the output folder."""
-
-
-class JobStillRunsError(BertScoreError):
-    """A job that needs no command is at work on the output folder; later it may have ended."""
 
 
 class FolderLostError(BertScoreError):
@@ -304,8 +299,7 @@ def hold(
     try:
         if detached:  # killed without a heartbeat, it would seem to have submitted its job
             write_atomically(lock.beat_path, uuid.uuid4().hex.encode())
-        if end_job():
-            delete(join(output, JOB_FILE))
+        end_job()
         yield lock
         is_done = True
     finally:
@@ -453,7 +447,7 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
 
 def is_of_lock(name: str) -> bool:
     """Tell whether a file of an output folder, by its path below it, belongs to a lock."""
-    return name in (LOCK_FILE, JOB_FILE) or name.startswith(BEAT_FILE)
+    return name in (LOCK_FILE, LEASE_FILE) or name.startswith(BEAT_FILE)
 
 
 def _beat_path(output: str, run: str) -> str:

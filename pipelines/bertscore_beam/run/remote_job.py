@@ -1,39 +1,34 @@
 """A job that a service runs: submitted, waited for, cancelled, and found by the next command.
 
-    OUT/_manifest/job.json    the Dataflow job that may be at work on the folder
-
-The command writes the file as soon as it knows the job's id, and deletes it when the job has ended;
-a detached job deletes it itself. A command that finds one there ends that job before it takes the
-folder: a second fleet beside the first would be paid for, and one of them could not write.
-
-Whoever can write into the folder can write such a file. So it names a job and decides nothing else:
-the service that is asked, and the credentials it gets, are those of the command's own options, and
-only a job with the folder's label is cancelled.
+A command that finds the lease of a Dataflow job ends that job before it begins: a second fleet
+beside the first would be paid for. Whoever can write into the folder can write such a lease. So it
+names a job and decides nothing else: the service that is asked, and the credentials it gets, are
+those of the command's own options, and only a job with the folder's label is cancelled.
 """
 
-import json
 import re
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from bertscore_beam.files.checked import digest_of, typed
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import read_if_there
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import JOB_FILE, FolderLostError, JobStillRunsError
+from bertscore_beam.files.checked import digest_of
+from bertscore_beam.run.lease import (
+    JobStillRunsError,
+    Lease,
+    end_lease,
+    read_lease,
+    shown_lease,
+    take_lease,
+)
 from bertscore_beam.run.output import JobFailedError, last_error
 from bertscore_beam.run.runner import Runner
-from bertscore_core.errors import load_json
 
 CANCEL_SECONDS = 20.0
 """How long a command that is interrupted takes to cancel its job: schedulers kill after 30."""
@@ -50,8 +45,6 @@ _CANCELLED = re.compile(r"(?i)\bstate:? CANCELLED\b")
 FOLDER_LABEL = "bertscore-folder"
 """Label of a Dataflow job: which folder it works on."""
 
-_JOB_ID = re.compile(r"[\w-]+", re.ASCII)
-
 
 def folder_label(root: str) -> str:
     """Return the value of the label of a folder's jobs, by its path as `absolute` returns it.
@@ -63,27 +56,17 @@ def folder_label(root: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowJob:
-    """A job of Dataflow.
-
-    Attributes:
-        endpoint: The address of the service.
-    """
+    """A job of Dataflow."""
 
     id: str
     project: str
     region: str
-    endpoint: str
 
     @classmethod
     def of(cls, job_id: str, runner: Runner) -> "DataflowJob":
         """Return a job of the service that a command's own options name."""
         chosen = runner.beam_options.view_as(of_beam.GoogleCloudOptions)
-        return cls(
-            id=job_id,
-            project=chosen.project,
-            region=chosen.region,
-            endpoint=chosen.dataflow_endpoint or "",
-        )
+        return cls(id=job_id, project=chosen.project, region=chosen.region)
 
     @property
     def console(self) -> str:
@@ -108,16 +91,11 @@ class RunningJob:
         self.labels: dict[str, str] = {}
 
     def has_ended(self) -> bool:
-        """Ask whether it has ended. A job that the service does not know any more has."""
-        from google.api_core.exceptions import NotFound
+        """Ask whether it has ended. Of a job that the service does not know, nobody can tell."""
         from google.cloud.dataflow_v1beta3 import JobView
 
-        try:
-            # A summary has no labels.
-            view = {"view": JobView.JOB_VIEW_DESCRIPTION}
-            found = self._jobs.get_job(request={**self.job.asked, **view})
-        except NotFound:
-            return True
+        view = {"view": JobView.JOB_VIEW_DESCRIPTION}  # a summary has no labels
+        found = self._jobs.get_job(request={**self.job.asked, **view})
         self.labels = dict(found.labels)
         state = found.current_state.name.removeprefix("JOB_STATE_")
         return bool(PipelineState.is_terminal(state))
@@ -137,9 +115,9 @@ class RemoteJob:
     Others start their job server in the main thread, as Beam needs it.
     """
 
-    def __init__(self, runner: Runner, folder: OutputFolder) -> None:
+    def __init__(self, runner: Runner, output: str) -> None:
         self._runner = runner
-        self._folder = folder
+        self._output = output
         self._submitted: Future[PipelineResult] = Future()
         self._job: DataflowJob | None = None
 
@@ -172,22 +150,24 @@ class RemoteJob:
         """Submit the job, and wait for its end unless it is detached.
 
         Raises:
+            JobStillRunsError: Another job has begun on the folder meanwhile.
             JobFailedError: The job cannot be watched any more.
             Exception: What its runner raises when it has failed.
         """
         if self._runner.is_dataflow:
             chosen = pipeline.options.view_as(of_beam.GoogleCloudOptions)
-            label = f"{FOLDER_LABEL}={folder_label(self._folder.root)}"
+            label = f"{FOLDER_LABEL}={folder_label(self._output)}"
             chosen.labels = [*(chosen.labels or ()), label]
             threading.Thread(target=self._submit, args=(pipeline,), daemon=True).start()
         else:
             self._submit(pipeline)
         result = self._submitted.result()
         self._job = self._job_of(result)
-        if self._job is not None:
-            # A detached job may be done already, and have given the folder back.
-            with suppress(FolderLostError) if self._runner.detached else nullcontext():
-                self._folder.write(JOB_FILE, json.dumps(asdict(self._job)).encode())
+        if self._job is not None and not self._has_lease(self._job.id):
+            raise JobStillRunsError(
+                "another job has begun on this output: got a lease of it; expected none. "
+                f"{self.end()} See {shown_lease(self._output)}."
+            )
         if self._runner.detached:
             return
         try:
@@ -241,9 +221,15 @@ class RemoteJob:
         except BaseException as error:
             self._submitted.set_exception(error)
 
+    def _has_lease(self, job: str) -> bool:
+        try:
+            return take_lease(self._output, job)
+        except OSError:
+            return True  # the job has begun, and its workers write the lease
+
     def _forget(self) -> None:
         if self._job is not None:
-            self._folder.delete(JOB_FILE)
+            end_lease(self._output, self._job.id)
 
 
 def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> bool:
@@ -255,62 +241,51 @@ def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> 
         say: Prints that it is being ended.
 
     Returns:
-        Whether there is one on record; it has ended then.
+        Whether there was one.
 
     Raises:
         JobStillRunsError: It still runs, or nobody can tell, or the runner may not be asked.
     """
-    path = join(output, JOB_FILE)
-    if (data := read_if_there(path)) is None:
+    lease = read_lease(output)
+    if lease is None:
         return False
-    where = f"{mask_credentials(path)}; if no job is at work, delete that file"
-    noted = _noted(data)
-    if noted is None:
-        raise JobStillRunsError(f"a job may be at work on this output: got a damaged {where}.")
-    name = f"the Dataflow job {noted.id} of an earlier command"
-    if not runner.is_dataflow or DataflowJob.of(noted.id, runner) != noted:
+    name = f"the Dataflow job {lease.job} of an earlier command"
+    if not runner.is_dataflow:
         raise JobStillRunsError(
-            f"{name} may be at work on this output: got a job of {_shown(noted)}, and other "
-            "options of this command, or none; expected the same ones, since no file decides who "
-            f"is asked with your credentials. Give them behind `--`; or see {where}."
+            f"{name} may be at work on this output until {_shown(lease)}: got no options of "
+            "Dataflow; expected those of the job, since no file decides who is asked with your "
+            f"credentials. Give them behind `--`, or wait; or see {shown_lease(output)}."
         )
+    found = RunningJob(DataflowJob.of(lease.job, runner), runner)
     try:
-        _end(RunningJob(noted, runner), name, say, runner=runner, label=folder_label(output))
+        _end(found, name, say, runner=runner, output=output)
     except JobStillRunsError:
         raise
     except Exception as error:
         raise JobStillRunsError(
-            f"{name} may be at work on this output: got {last_error(error)}; expected to hear that "
-            f"it has ended. See {noted.console}, which {where}."
+            f"{name} may be at work on this output until {_shown(lease)}: got {last_error(error)} "
+            f"from the service of this command's own options; expected to hear that it has ended. "
+            f"Give the options of that job, or wait; or see {shown_lease(output)}."
         ) from error
+    end_lease(output, lease.job)
     return True
 
 
-def _noted(data: bytes) -> DataflowJob | None:
-    try:
-        noted = typed(DataflowJob, load_json(data))
-    except (ValueError, AttributeError):
-        return None
-    return noted if _JOB_ID.fullmatch(noted.id) else None
-
-
-def _shown(job: DataflowJob) -> str:
-    flags = {"project": job.project, "region": job.region, "dataflow_endpoint": job.endpoint}
-    given = " ".join(f"--{name}={value!r}" for name, value in flags.items())
-    return f"--runner=DataflowRunner {mask_credentials(given)}"
+def _shown(lease: Lease) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(lease.until))
 
 
 def _end(
-    found: RunningJob, name: str, say: Callable[[str], None], *, runner: Runner, label: str
+    found: RunningJob, name: str, say: Callable[[str], None], *, runner: Runner, output: str
 ) -> None:
-    console = found.job.console
+    console, label = found.job.console, folder_label(output)
     if found.has_ended():
         return
     if found.labels.get(FOLDER_LABEL) != label:
         raise JobStillRunsError(
             f"{name} runs and is not cancelled: got {FOLDER_LABEL} "
             f"{found.labels.get(FOLDER_LABEL)!r} among its labels; expected {label!r}, that of "
-            f"this folder. See {console}; if it is not at work here, delete {JOB_FILE} in it."
+            f"this folder. See {console} and {shown_lease(output)}."
         )
     if runner.keep_job:
         raise JobStillRunsError(

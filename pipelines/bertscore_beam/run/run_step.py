@@ -25,6 +25,7 @@ from bertscore_beam.dump.plan_file import read_plan
 from bertscore_beam.dump.splits import RowGroupSplits, split_chunks
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
+from bertscore_beam.run.lease import keep_lease
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
@@ -71,6 +72,8 @@ class RunStep(beam.DoFn):
         self._shared = Shared()
         self.lock: RunLock | None = None
         """The lock of a detached job, which its workers keep."""
+        self.lease = ""
+        """The folder of whose lease the workers of a Dataflow job take care."""
         self.threads: int | None = None
         """Threads of the process, if a service runs the job; None for all cores."""
 
@@ -81,6 +84,8 @@ class RunStep(beam.DoFn):
             return
         if self.lock is not None:
             _keep(self.lock)
+        if self.lease:
+            keep_lease(self.lease)
         if self.threads is not None:
             _compute_with(self.threads)
         step = self._step
@@ -170,13 +175,18 @@ def _compute_with(threads: int) -> None:
 
 
 def prepare_workers(
-    pipeline: beam.Pipeline, *, lock: RunLock | None = None, threads: int | None = None
+    pipeline: beam.Pipeline,
+    *,
+    lock: RunLock | None = None,
+    lease: str = "",
+    threads: int | None = None,
 ) -> None:
     """Tell every process of a service that runs a step of a pipeline what it needs to know.
 
     Args:
         pipeline: The pipeline.
         lock: The lock of a detached job, which they keep.
+        lease: The folder whose lease they renew; "" for none.
         threads: How many threads each of them has; None for all cores.
     """
 
@@ -184,7 +194,7 @@ def prepare_workers(
         def visit_transform(self, transform_node: AppliedPTransform) -> None:
             step = getattr(transform_node.transform, "fn", None)
             if isinstance(step, RunStep):
-                step.lock, step.threads = lock, threads
+                step.lock, step.lease, step.threads = lock, lease, threads
 
     pipeline.visit(Steps())
 

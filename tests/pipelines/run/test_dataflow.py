@@ -25,7 +25,8 @@ from google.cloud.dataflow_v1beta3 import (
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options.values import load_yaml
-from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
+from bertscore_beam.run.lease import LEASE_FILE
+from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.run.remote_job import FOLDER_LABEL, folder_label
 from bertscore_core.idf import IdfTable
 from tests.support.crawls import baseline, make_crawl, read_tables, run_baseline
@@ -415,7 +416,7 @@ def test_the_next_start_ends_the_job_of_a_killed_command_before_it_begins(
     assert 0 < len(before) < MANY // SPLIT_ROWS
     assert scored(cloud, "killed")["id"].to_pylist() == list(range(MANY))
     assert cloud.dataflow.most_at_once == 1
-    assert JOB_FILE not in objects(cloud, "killed/")
+    assert LEASE_FILE not in objects(cloud, "killed/")
 
 
 def lose_model(cloud, model: Path) -> None:

@@ -332,7 +332,6 @@ def test_the_job_of_a_run_that_is_gone_ends_before_its_folder_is_taken(output, q
     """A detached one at once, though its workers beat; and if it cannot, nothing is touched."""
     job = submit(output)
     written = read_bytes(join(output, locks.LOCK_FILE))
-    write_atomically(join(output, locks.JOB_FILE), b"{}")
     job.keep()
 
     def cannot():
@@ -343,4 +342,3 @@ def test_the_job_of_a_run_that_is_gone_ends_before_its_folder_is_taken(output, q
     assert read_bytes(join(output, locks.LOCK_FILE)) == written
     with hold(output, say=print, lost=print, end_job=lambda: True) as lock:
         lock.look()
-        assert not exists(join(output, locks.JOB_FILE))
