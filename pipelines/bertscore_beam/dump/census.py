@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, missing_column_error
-from bertscore_beam.dump.keys import Keys, combined, keys_of
+from bertscore_beam.dump.keys import Keys, combined, keys_of, shown_key
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.read_rows import SplitReader
@@ -217,7 +217,7 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
             example = example or ("" if is_there or key is None else key)
     shown = mask_credentials(references.path)
     if missing:
-        such = f", such as {example!r}" if example else ", all of them null"
+        such = f", such as {shown_key(example)}" if example else ", all of them null"
         raise InputError(
             f"rows have no references: got {missing:,} of {rows:,} with a {references.key!r} that "
             f"{shown!r} does not have{such}; expected each of them there. Add them, or leave these "

@@ -21,7 +21,7 @@ from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import in_parallel, read_if_there
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError, InputError, load_json
 
 _READABLE = {
     "columnMapping",  # unless it is on
@@ -94,20 +94,28 @@ def read_delta(folder: str) -> DeltaTable:
     with tempfile.TemporaryDirectory(prefix="bertscore-delta-") as copy:
         _copy_log(folder, Path(copy))
         try:
-            table = deltalake.DeltaTable(copy)
-            _check_readable(folder, table)
-            actions = pa.table(table.get_add_actions())
-        except deltalake.exceptions.DeltaError as error:
-            words = (
-                str(error).partition("\n")[0].replace(copy, mask_credentials(folder).rstrip("/"))
-            )
+            return _read_copy(folder, copy)
+        except BaseException as error:
+            # What deltalake calls a panic is no Exception.
+            is_panic = type(error).__name__ == "PanicException"
+            if not is_panic and not isinstance(error, deltalake.exceptions.DeltaError):
+                raise
+            words = str(error).partition("\n")[0]
+            words = words.replace(copy, mask_credentials(folder).rstrip("/"))
             raise _unreadable(folder, words, "a log that the package deltalake reads") from error
-        return DeltaTable(
-            folder=folder,
-            version=table.version(),
-            id=str(table.metadata().id),
-            partitions=_partitions(folder, table, actions),
-        )
+
+
+def _read_copy(folder: str, copy: str) -> DeltaTable:
+    import deltalake
+
+    table = deltalake.DeltaTable(copy)
+    _check_readable(folder, table)
+    return DeltaTable(
+        folder=folder,
+        version=table.version(),
+        id=str(table.metadata().id),
+        partitions=_partitions(folder, table, pa.table(table.get_add_actions())),
+    )
 
 
 def _copy_log(folder: str, copy: Path) -> None:
@@ -137,7 +145,7 @@ def _copy_log(folder: str, copy: Path) -> None:
 def _hinted(log: str) -> str:
     """Return the number of the checkpoint that the hint of a log names, as files have it."""
     try:
-        return f"{json.loads(read_if_there(join(log, _HINT)) or b'')['version']:020d}"
+        return f"{load_json(read_if_there(join(log, _HINT)) or b'')['version']:020d}"
     except (ValueError, TypeError, KeyError):  # there is none, or it is damaged
         return "none"
 

@@ -1,6 +1,7 @@
 """The formats of input files: chosen by the file's name, checked by its first bytes."""
 
 import codecs
+import re
 from enum import StrEnum
 
 from bertscore_beam.files.credentials import mask_credentials
@@ -63,8 +64,18 @@ _ONLY_BY_NAME = ".json"
 _SAME_SUFFIX = {Format.TSV_RAW: Format.TSV}
 
 _PARQUET = b"PAR1"
-_MAGIC = {Codec.GZIP: b"\x1f\x8b", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
+_MAGIC = {
+    Codec.GZIP: re.compile(rb"\x1f\x8b"),
+    Codec.ZSTD: re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # or what is skipped
+}
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
+_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+_IS_ARROW = "an Arrow file"
+ARROW_CURE = (
+    "A folder of `save_to_disk` becomes a Parquet file by "
+    "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`."
+)
+"""What to do with the files of Arrow that the package datasets writes."""
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
@@ -116,7 +127,7 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
             f"{mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
             "compression, which has some bytes even without text. Write it again."
         )
-    if magic is not None and not head.startswith(magic):
+    if magic is not None and not magic.match(head):
         raise _misnamed(path, got or "a file without compression", f"{codec} compression")
     if magic is None and got is not None:
         raise _misnamed(path, got, f"{kind} in UTF-8")
@@ -149,9 +160,11 @@ def _is_text(head: bytes) -> bool:
 def _looks_like(head: bytes) -> str | None:
     if head.startswith(_PARQUET):
         return "a Parquet file"
+    if head.startswith(_ARROW):
+        return _IS_ARROW
     if head.startswith(_WIDE):
         return "a file in UTF-16"
-    packed = [codec for codec, magic in _MAGIC.items() if head.startswith(magic)]
+    packed = [codec for codec, magic in _MAGIC.items() if magic.match(head)]
     return f"{packed[0]} compression" if packed else None
 
 
@@ -159,4 +172,5 @@ def _misnamed(path: str, got: str, expected: str) -> InputError:
     return InputError(
         f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
         f"{expected}. Rename or convert it, or give the right --input-format."
+        + (f" {ARROW_CURE}" if got == _IS_ARROW else "")
     )

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
-from bertscore_beam.dump.formats import AUTO, Format, suffixes
+from bertscore_beam.dump.formats import ARROW_CURE, AUTO, Format, suffixes
 from bertscore_beam.dump.partitions import partitions_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.find import FoundFile, file_version, search
+from bertscore_beam.files.find import FoundFile, Search, file_version, is_pattern, search
 from bertscore_beam.files.listing import real_path
 from bertscore_beam.files.paths import resolve, with_scheme
 from bertscore_beam.files.read import is_other_version, reads_one_version
@@ -74,12 +74,7 @@ def expand_inputs(
             result.found = table.files(result.found)
             tables |= dict.fromkeys(table.partitions, table)
         if not result.found:
-            plain = [suffix for suffix in endings if suffix.count(".") == 1]
-            raise InputError(
-                f"no input: {result.nothing(pattern, plain)}; expected a file, a folder with files "
-                "of a known format, or a glob such as 'dumps/**/*.parquet'. Check the path, and "
-                "quote the glob for the shell."
-            )
+            raise _nothing(result, pattern, endings)
         outside = _outside(result.found, exclude)
         if not outside:
             raise InputError(
@@ -103,6 +98,19 @@ def expand_inputs(
         )
         for file in first
     ]
+
+
+def _nothing(found: Search, pattern: str, endings: Sequence[str]) -> InputError:
+    """Return the error for what stands for no file."""
+    expected, cure = "a file or a folder", "Check the path."
+    if found.exists or found.passed_over:
+        expected = "files of a known format"
+        cure = ARROW_CURE if ".arrow" in found.passed_over else "Check the path."
+    elif is_pattern(pattern):
+        expected = "a glob that matches files, such as 'dumps/**/*.parquet'"
+        cure = "Check it, and quote it for the shell."
+    plain = [suffix for suffix in endings if suffix.count(".") == 1]
+    return InputError(f"no input: {found.nothing(pattern, plain)}; expected {expected}. {cure}")
 
 
 def _read_table(folder: str) -> DeltaTable:

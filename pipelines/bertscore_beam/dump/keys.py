@@ -22,6 +22,8 @@ Words: TypeAlias = "list[str | None]"
 """Keys as texts; None for no value. Bytes that are not UTF-8 are lone surrogates (PEP 383)."""
 
 
+_SHOWN_CHARACTERS = 60
+"""Most characters of a key in a message."""
 NO_VALUE = 0
 """Code of a row without a key: it has a null or a NaN."""
 
@@ -48,6 +50,11 @@ class Keys:
         """The key of each row; None for one that is not UTF-8. Shape (N,)."""
         words = [_readable(word) for word in self.words]
         return [words[code] for code in self.codes.tolist()]
+
+
+def shown_key(word: str) -> str:
+    """Return a key as messages show it: of a long one, which may be a prompt, only the start."""
+    return repr(word if len(word) <= _SHOWN_CHARACTERS else f"{word[:_SHOWN_CHARACTERS]}...")
 
 
 def is_key(kind: pa.DataType) -> bool:

@@ -22,7 +22,7 @@ PARSER_KEY = b"bertscore.text"
 SOURCE_KEY = b"bertscore.source"
 """Key of the path of that text, if the Parquet file is deleted before anyone can look into it."""
 _PYTHON = ".".join(platform.python_version_tuple()[:2])
-PARSER = f"3, orjson {orjson.__version__}, Python {_PYTHON}"
+PARSER = f"4, orjson {orjson.__version__}, Python {_PYTHON}"
 """Version of everything that decides a value. Files of another one must be written again."""
 LINE_COLUMN = "bertscore_line"
 """Last column of a Parquet file that was written from text."""

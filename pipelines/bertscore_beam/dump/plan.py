@@ -24,7 +24,7 @@ from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
 from bertscore_beam.dump.partitions import with_partitions
-from bertscore_beam.dump.paths import is_text, place_of, root_of
+from bertscore_beam.dump.paths import JSON_KEY, is_text, place_of, root_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
@@ -34,7 +34,8 @@ from bertscore_beam.dump.splits import (
     plan_file,
     rows_for_workers,
 )
-from bertscore_beam.dump.text.arrays import json_columns, shown
+from bertscore_beam.dump.text.arrays import marked_columns, shown
+from bertscore_beam.dump.text.schema import INTEGERS_KEY
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
@@ -281,11 +282,13 @@ class Notes:
 
     Attributes:
         as_json: Columns of JSON lines whose values are of several types, by name or dotted path.
+        integers: Those with integers beyond 64 bits.
         left_out: Columns that cannot be kept as they are, each with its type.
         dropped: Columns that were left out since this was wanted.
     """
 
     as_json: set[str] = field(default_factory=set)
+    integers: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
 
@@ -298,6 +301,12 @@ class Notes:
                 "Columns of JSON lines have values of several types: got "
                 f"{_listed(map(repr, self.as_json))}. In such a file every value of the column is "
                 "kept as its JSON text."
+            )
+        if self.integers:
+            found.append(
+                "Columns of JSON lines have integers beyond 64 bits: got "
+                f"{_listed(map(repr, self.integers))}. In such a file every value of the column is "
+                "kept as a text."
             )
         if self.left_out:
             found.append(
@@ -588,7 +597,7 @@ def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None
 
 def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
     """Check that the run names no column of JSON, and note these."""
-    found = set(json_columns(schema))
+    found = set(marked_columns(schema, JSON_KEY))
     for name in wanted.named:
         place = shown(place_of(schema, name)) or name
         if any(f"{place}.".startswith(f"{column}.") for column in found):
@@ -598,6 +607,7 @@ def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
                 "--reference-column, --columns): then only the rows that do not fit are rejected."
             )
     wanted.notes.as_json.update(found)
+    wanted.notes.integers.update(marked_columns(schema, INTEGERS_KEY))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pyarrow as pa
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, check_columns
 from bertscore_beam.dump.inputs import InputFile, expand_inputs, file_changed
-from bertscore_beam.dump.keys import keys_of
+from bertscore_beam.dump.keys import keys_of, shown_key
 from bertscore_beam.dump.lines import take_lines
 from bertscore_beam.dump.parquet import open_parquet, read_layout
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
@@ -134,7 +134,7 @@ def _load(references: ReferenceFile) -> _Loaded:
     doubled = len(words) - nulls - len(rows)
     if nulls or doubled:
         again = (word for row, word in enumerate(words) if word is not None and rows[word] != row)
-        example = f", such as {next(again)!r}" if doubled else ""
+        example = f", such as {shown_key(next(again))}" if doubled else ""
         raise InputError(
             f"the rows of {shown!r} cannot be joined: got {nulls:,} without {references.key!r} and "
             f"{doubled:,} with one that another row has{example}; expected each once. Correct the "

@@ -158,6 +158,11 @@ _MOST_ABOVE = 20
 """Most folders above the one where a search begins that are looked at."""
 
 
+def is_pattern(path: str) -> bool:
+    """Tell whether a path that is not there may be meant as a glob."""
+    return _MAGIC.search(path) is not None
+
+
 _State: TypeAlias = tuple[frozenset[int], bool]
 """Of a folder: which names of the pattern the next name may match, by number; and whether the
 folder is a match, or below one, and stands for its files."""
@@ -209,7 +214,7 @@ class Search:
             others = ", ".join(f"{n} {name}" for name, n in sorted(self.passed_over.items()))
             wanted = " or ".join(f"*{suffix}" for suffix in suffixes)
             return f"{shown} exists and holds no {wanted} ({others or 'no file at all'})"
-        return f"nothing matches {shown}" if _MAGIC.search(pattern) else f"{shown} does not exist"
+        return f"nothing matches {shown}" if is_pattern(pattern) else f"{shown} does not exist"
 
     def take(self, entry: listing.Entry) -> None:
         """Keep a file, or what is below a folder."""

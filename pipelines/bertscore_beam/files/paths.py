@@ -41,10 +41,15 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
 
     Raises:
         ConfigError: If the scheme is not known, the package for it is not installed, the path is
-            not valid UTF-8, or a bucket's name holds credentials or a port.
+            not valid UTF-8 or holds a NUL, or a bucket's name holds credentials or a port.
     """
     scheme, separator, _ = path.partition("://")
     inner = path if separator else os.path.abspath(os.path.expanduser(path))
+    if "\0" in inner:
+        raise ConfigError(
+            f"path {mask_credentials(inner)!r} cannot be used: got a NUL character in it; expected "
+            "none, since no file system has such names. Check what wrote the path."
+        )
     if not is_utf8(inner):
         raise ConfigError(
             f"path {mask_credentials(inner)!a} cannot be used: it is not valid UTF-8; expected "

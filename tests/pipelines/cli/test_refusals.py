@@ -59,6 +59,13 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x.csv", "Hi,Hello\nno,yes\n", f"{SCORE} --input x.csv", "first line of the file names"),
         ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --model ./no", "that the hub allows. Give"),
         ("x", None, f"{SCORE} --input nothing", "no input: 'nothing' does not exist"),
+        ("x", None, f"{SCORE} --input a\0b", "got a NUL character in it; expected none"),
+        (
+            "x.csv",
+            "a,b\n",
+            f"{SCORE} --input x.csv -o a\0b",
+            "got a NUL character in it; expected none",
+        ),
         ("f", "", "score --input f --output f/out", "written: got no permission, or a file"),
         ("dump", None, "score dump", "What to read goes after the flag: --input dump."),
         ("dump", None, "tune dump", "`bertscore-beam tune --help-all` lists the flags."),

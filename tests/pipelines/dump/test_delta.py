@@ -251,6 +251,25 @@ def test_an_empty_checkpoint_does_not_count(tmp_path):
     assert ids(tmp_path) == [0, 1, 2, 3]
 
 
+def test_a_hint_that_nests_deep_is_as_one_that_is_damaged(tmp_path):
+    write(tmp_path, range(3))
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / "_delta_log" / "_last_checkpoint").write_text("[" * 100_000)
+    assert ids(tmp_path) == [0, 1, 2]
+
+
+def test_a_panic_of_deltalake_is_an_error_of_the_table(tmp_path, monkeypatch):
+    class PanicException(BaseException):
+        """As pyo3 makes it."""
+
+    def panic(table):
+        raise PanicException("index out of bounds")
+
+    write(tmp_path, range(3))
+    monkeypatch.setattr(DeltaTable, "get_add_actions", panic)
+    assert "cannot be read here: got index out of bounds; expected a log" in refusal(tmp_path)
+
+
 def test_a_table_without_rows_is_an_error(tmp_path):
     write(tmp_path, range(3))
     DeltaTable(tmp_path).delete()

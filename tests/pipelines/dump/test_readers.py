@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_core.errors import InputError
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
+from tests.support.tables import plan_pairs
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
 
@@ -66,6 +68,18 @@ def test_the_line_of_the_page_reads_every_row_in_order(reader, output, tmp_path,
     )
     assert [getattr(number, "as_py", lambda n=number: n)() for number in ids] == list(range(ROWS))
     assert len(scores) == ROWS
+
+
+def test_a_dataset_on_disk_is_told_how_it_becomes_a_file_that_is_read(tmp_path):
+    rows = datasets.Dataset.from_dict(pair_rows(3))
+    rows.save_to_disk(tmp_path / "saved")
+    (file,) = (tmp_path / "saved").glob("*.arrow")
+    command = r"becomes a Parquet file by `datasets\.load_from_disk\(FOLDER\)\.to_parquet\(FILE\)`"
+    for path in (file.parent, file):
+        with pytest.raises(InputError, match=command):
+            plan_pairs(path)
+    datasets.load_from_disk(tmp_path / "saved").to_parquet(tmp_path / "rows.parquet")
+    assert sum(split.rows_read for split in plan_pairs(tmp_path / "rows.parquet").splits) == 3
 
 
 def test_the_rejects_read_as_one_table_of_arrow(output):

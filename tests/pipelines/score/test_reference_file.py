@@ -107,6 +107,14 @@ CASES = {
         "cannot be joined: got 1 without 'custom_id' and 2 with one that another row has, such as "
         "'3'; expected each once",
     ),
+    "long keys": (
+        lambda rows: [
+            {**row, "custom_id": word}
+            for row in rows
+            for word in (str(row["custom_id"]), "a long prompt " * 1000)
+        ],
+        "such as 'a long prompt a long prompt a long prompt a long prompt a lo[.]{3}'; expected",
+    ),
     "no key": (
         lambda rows: [{"id": row["custom_id"], **row, "custom_id": None} for row in rows],
         f"got {ROWS} without 'custom_id' and 0 with one",

@@ -19,10 +19,12 @@ from bertscore_beam.dump.lines import BadLine, Places
 from bertscore_beam.dump.paths import JSON_KEY, is_parts, place_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import (
+    INTEGERS_KEY,
     LARGEST,
     LARGEST_UNSIGNED,
     SMALLEST,
     describe_kind,
+    integers,
     kind_of,
 )
 from bertscore_beam.dump.text.text_source import TextFile
@@ -52,28 +54,28 @@ _WITHIN: tuple[Path, ...] = ((None,), (None, "type"), (None, "text"))
 _PART = pa.list_(pa.struct([("type", pa.string()), ("text", pa.string())]))
 
 
-def json_columns(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
-    """Yield the columns whose texts are JSON, by name or dotted path."""
+def marked_columns(fields: Iterable[pa.Field], key: bytes, above: str = "") -> Iterator[str]:
+    """Yield the columns that have a key, such as `JSON_KEY`, by name or dotted path."""
     for member in fields:
         inner = member
         while pa.types.is_list(inner.type):
             inner = inner.type.value_field
-        if _is_json(inner):
+        if _has(inner, key):
             yield above + member.name
         elif pa.types.is_struct(inner.type):
-            yield from json_columns(inner.type, f"{above}{member.name}.")
+            yield from marked_columns(inner.type, key, f"{above}{member.name}.")
 
 
-def _is_json(field: pa.Field) -> bool:
-    return JSON_KEY in (field.metadata or {})
+def _has(field: pa.Field, key: bytes) -> bool:
+    return key in (field.metadata or {})
 
 
 def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
     """Return the columns in types that take the values that did not fit, too.
 
-    Numbers become uint64, or float64 if that holds them all, a text becomes a list of texts or a
-    message in parts where others are, and all else a text: each value's JSON. Applied until nothing
-    drifts, it ends: each type is wider.
+    Numbers become uint64, float64 if that holds them all, or integers as texts; a text becomes a
+    list of texts or a message in parts where others are, and all else a text: each value's JSON.
+    Applied until nothing drifts, it ends: each type is wider.
     """
     return pa.schema([_widened(field, (field.name,), drifts) for field in schema])
 
@@ -81,9 +83,7 @@ def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
 def _widened(field: pa.Field, path: Path, drifts: Drifts) -> pa.Field:
     kind, got = field.type, drifts.get(path)
     if got is not None:
-        wider = _wider(kind, got)
-        as_json = pa.field(field.name, pa.string(), metadata={JSON_KEY: b"1"})
-        return as_json if wider is None else field.with_type(wider)
+        return _wider(field, got)
     if pa.types.is_struct(kind):
         kind = pa.struct([_widened(member, (*path, member.name), drifts) for member in kind])
     elif pa.types.is_list(kind):
@@ -91,17 +91,20 @@ def _widened(field: pa.Field, path: Path, drifts: Drifts) -> pa.Field:
     return field.with_type(kind)
 
 
-def _wider(kind: pa.DataType, got: set[str]) -> pa.DataType | None:
-    """Return the type that takes values of some kinds as well; None if only text does."""
+def _wider(field: pa.Field, got: set[str]) -> pa.Field:
+    """Return a column that takes values of some kinds as well."""
+    kind = field.type
     if pa.types.is_string(kind) and _PARTS in got:
-        return _PART
+        return field.with_type(_PART)
     if pa.types.is_string(kind) and got == {_TEXTS}:
-        return pa.list_(pa.string())
+        return field.with_type(pa.list_(pa.string()))
     if pa.types.is_int64(kind) and got == {"uint"}:
-        return pa.uint64()
-    if pa.types.is_integer(kind) and "float" in got <= {"float", "uint"}:
-        return pa.float64()
-    return None
+        return field.with_type(pa.uint64())
+    if pa.types.is_integer(kind) and "wide" in got <= {"wide", "uint"}:
+        return integers(field.name)
+    if pa.types.is_integer(kind) and "float" in got <= {"float", "uint", "wide"}:
+        return field.with_type(pa.float64())
+    return pa.field(field.name, pa.string(), metadata={JSON_KEY: b"1"})
 
 
 @dataclass(slots=True)
@@ -158,8 +161,11 @@ class Found:
         self, values: Sequence[Any], field: pa.Field, path: Path, places: Places
     ) -> pa.Array:
         kind = field.type
-        if _is_json(field):
+        if _has(field, JSON_KEY):
             return pa.array([None if value is None else _as_json(value) for value in values], kind)
+        if _has(field, INTEGERS_KEY):
+            values = self._only(int, values, "an integer", path, places)
+            return pa.array([None if value is None else str(value) for value in values], kind)
         if pa.types.is_struct(kind):
             values = self._only(dict, values, kind, path, places)
             objects = [value or {} for value in values]
@@ -204,17 +210,23 @@ class Found:
         return True
 
     def _only(
-        self, wanted: type, values: Sequence[Any], kind: pa.DataType, path: Path, places: Places
+        self,
+        wanted: type,
+        values: Sequence[Any],
+        kind: pa.DataType | str,
+        path: Path,
+        places: Places,
     ) -> Sequence[Any]:
         if set(map(type, values)) <= {wanted, _NULL}:
             return values
         for place, value in zip(places.tolist(), values, strict=True):
-            if value is not None and not isinstance(value, wanted):
+            if value is not None and type(value) is not wanted:
                 self._drift(value, kind, path, place)
-        return [value if isinstance(value, wanted) else None for value in values]
+        return [value if type(value) is wanted else None for value in values]
 
-    def _drift(self, value: Any, kind: pa.DataType, path: Path, place: int) -> None:
-        if pa.types.is_string(kind) and isinstance(value, list) and self.is_named(path):
+    def _drift(self, value: Any, kind: pa.DataType | str, path: Path, place: int) -> None:
+        is_text = isinstance(kind, pa.DataType) and pa.types.is_string(kind)
+        if is_text and isinstance(value, list) and self.is_named(path):
             if path in self.lists and _are_texts(value):
                 self.drifts.setdefault(path, set()).add(_TEXTS)
                 return

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,32 +55,46 @@ class ParsedRecords:
         self.taken += 1
 
 
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark, which some programs write first. Files that were joined have it within: in
+JSON it is no part of a line, elsewhere it may be the first character of a text."""
+
 # Parse lines of JSON, each on its own.
 #
 # orjson decides what it accepts; what it refuses (NaN, Infinity, halves of surrogate pairs,
-# integers of 310 digits and more), the json module of Python decides.
+# integers of 310 digits and more), the json module of Python decides. So it does where an integer
+# has so many digits that it may not fit 64 bits: orjson rounds it.
 
 MAX_NESTING = 500
 """Most levels of objects and lists in a line: fewer than a limit of either reader."""
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.S)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _IS_OPENING = np.isin(np.arange(256), list(b"[{"))
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_DIGITS = b"0" * 19
+_LONG_INTEGER = re.compile(rb"[:\[,]\s*-?[0-9]{19}")
 
 
 def parse_json(data: bytes) -> ParsedRecords:
     """Parse whole lines: each is an object, of equal keys the last, or bad, or blank."""
     records = ParsedRecords()
+    may_be_long = _LONG_DIGITS in data.translate(_AS_ZEROS)  # faster than to look at each line
     for line in data.removesuffix(b"\n").split(b"\n"):
-        records.add(parse_line(line))
+        records.add(parse_line(line, may_be_long=may_be_long))
     return records
 
 
-def parse_line(line: bytes) -> dict[str, Any] | BadLine | None:
-    """Return the object on a line, or why there is none, or None if the line is blank."""
+def parse_line(line: bytes, *, may_be_long: bool = True) -> dict[str, Any] | BadLine | None:
+    """Return the object on a line, or why there is none, or None if the line is blank.
+
+    `may_be_long` is false if the line holds no integer of 19 digits or more.
+    """
+    line = line.removeprefix(MARK)
     if len(line) > MAX_NESTING and _nests_deep(line):
         return BadLine(reason=Reason.BAD_LINE, message=f"it nests deeper than {MAX_NESTING} levels")
+    is_long = may_be_long and _LONG_INTEGER.search(line) is not None
     try:
-        row = orjson.loads(line)
+        row = parse_refused(line) if is_long else orjson.loads(line)
     except ValueError:
         if not line.strip(b" \t\r"):
             return None
@@ -119,6 +133,8 @@ def _nests_deep(line: bytes) -> bool:
 _LONGEST_FIELD = 1 << 30
 _RETURN = BadLine(reason=Reason.BAD_LINE, message="it holds a carriage return outside quotes")
 _QUOTE = BadLine(reason=Reason.BAD_LINE, message="a quote is not closed")
+_RAW = "; where quotes are a part of the texts, give --input-format tsv-raw"
+_TAB = "\t"
 _EITHER = BadLine(reason=Reason.BAD_LINE, message="its quotes or line ends are not those of CSV")
 _INVALID = re.compile("[\udc80-\udcff]")
 _NOT_UTF8 = BadLine(reason=Reason.INVALID_UTF8)
@@ -142,7 +158,7 @@ def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> P
             break
         if failed == lines and not is_last and (records.taken or not is_full):
             break  # its quotes may be closed by what follows
-        records.add(_explain(_decode(stream.readline())))
+        records.add(_explain(_decode(stream.readline()), delimiter))
         # A line that leaves a quote open leads to where the record failed, and fails there too.
         while records.taken < failed - 1:
             records.add(_parse_alone(_decode(stream.readline()), delimiter))
@@ -159,6 +175,17 @@ def parse_raw(data: bytes, delimiter: str) -> ParsedRecords:
         else:
             records.add(_RETURN if "\r" in bare else bare.split(delimiter))
     return _without_invalid(records, data)
+
+
+def parse_texts(data: bytes) -> ParsedRecords:
+    """Parse lines that are a text each, an empty one as well."""
+    records = ParsedRecords()
+    for line in data.removesuffix(b"\n").split(b"\n"):
+        try:
+            records.add(line.removesuffix(b"\r").decode())
+        except UnicodeDecodeError:
+            records.add(_NOT_UTF8)
+    return records
 
 
 def _decode(data: bytes) -> str:
@@ -192,15 +219,15 @@ def _parse_alone(line: str, delimiter: str) -> list[str] | BadLine | None:
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True)) or None
     except csv.Error:
-        return _explain(line)
+        return _explain(line, delimiter)
 
 
-def _explain(line: str) -> BadLine:
+def _explain(line: str, delimiter: str) -> BadLine:
     if _INVALID.search(line):
         return _NOT_UTF8
     if "\r" in line.rstrip("\r\n"):
         return _EITHER if '"' in line else _RETURN
-    return _QUOTE
+    return replace(_QUOTE, message=_QUOTE.message + _RAW) if delimiter == _TAB else _QUOTE
 
 
 def _without_invalid(records: ParsedRecords, data: bytes) -> ParsedRecords:

@@ -13,6 +13,8 @@ LARGEST_UNSIGNED = (1 << 64) - 1
 # Arrow cannot read a schema back that nests deeper than about 60 levels.
 _MAX_DEPTH = 24
 _TOO_DEEP = "too deep"
+INTEGERS_KEY = b"bertscore.integers"
+"""Key in the metadata of a field whose texts are integers, since some are beyond 64 bits."""
 
 
 @dataclass(slots=True)
@@ -28,8 +30,8 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
     """Return the columns of some rows, in the order in which they first appear.
 
     Where values disagree the first one decides, except that numbers with and without a fraction
-    are float64. A column of nulls alone is string. An object that is always empty has no column,
-    nor has what is nested deeper than 24 levels.
+    are float64. Integers of which one is beyond 64 bits are texts, as is a column of nulls alone.
+    An object that is always empty has no column, nor has what is nested deeper than 24 levels.
     """
     whole = _Seen(kind="object")
     for row in rows:
@@ -46,20 +48,23 @@ def describe_kind(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a value: one of three for numbers, else the name of its Python type."""
+    """Return the kind of a value: one of four for numbers, else the name of its Python type."""
     if isinstance(value, dict):
         return "object"
     if isinstance(value, int) and not isinstance(value, bool):
         if SMALLEST <= value <= LARGEST:
             return "int"
-        return "uint" if 0 <= value <= LARGEST_UNSIGNED else "float"
+        return "uint" if 0 <= value <= LARGEST_UNSIGNED else "wide"
     return type(value).__name__
 
 
 _NUMBERS = {
     frozenset(("int", "float")): "float",
     frozenset(("int", "uint")): "uint",
+    frozenset(("int", "wide")): "wide",
     frozenset(("uint", "float")): "float",
+    frozenset(("uint", "wide")): "wide",
+    frozenset(("wide", "float")): "float",
 }
 
 
@@ -78,18 +83,25 @@ def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
 
 
 def _fields(seen: _Seen) -> list[pa.Field]:
-    typed = [(name, _type(inner)) for name, inner in seen.fields.items() if is_utf8(name)]
-    return [pa.field(name, kind) for name, kind in typed if kind is not None]
+    typed = [_field(name, inner) for name, inner in seen.fields.items() if is_utf8(name)]
+    return [field for field in typed if field is not None]
 
 
-def _type(seen: _Seen) -> pa.DataType | None:
+def _field(name: str, seen: _Seen) -> pa.Field | None:
     if seen.kind == _TOO_DEEP:
         return None
+    if seen.kind == "wide":
+        return integers(name)
     if seen.kind == "object":
         fields = _fields(seen)
-        return pa.struct(fields) if fields else None
+        return pa.field(name, pa.struct(fields)) if fields else None
     if seen.kind == "list":
-        item = _type(seen.item or _Seen())
-        return None if item is None else pa.list_(item)
+        item = _field("item", seen.item or _Seen())
+        return None if item is None else pa.field(name, pa.list_(item))
     simple = {"bool": pa.bool_(), "int": pa.int64(), "uint": pa.uint64(), "float": pa.float64()}
-    return simple.get(seen.kind, pa.string())
+    return pa.field(name, simple.get(seen.kind, pa.string()))
+
+
+def integers(name: str) -> pa.Field:
+    """Return a column of integers as texts."""
+    return pa.field(name, pa.string(), metadata={INTEGERS_KEY: b"1"})

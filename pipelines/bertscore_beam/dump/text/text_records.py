@@ -11,13 +11,19 @@ import numpy as np
 from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.lines import BadLine
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.dump.text.parsers import ParsedRecords, parse_csv, parse_json, parse_raw
+from bertscore_beam.dump.text.parsers import (
+    MARK,
+    ParsedRecords,
+    parse_csv,
+    parse_json,
+    parse_raw,
+    parse_texts,
+)
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of the largest record that is read. A larger one is a rejected row."""
 PIECE_BYTES = 256 * 1024
 """Bytes that are parsed at a time, by default."""
-_BOM = b"\xef\xbb\xbf"
 
 _NEWLINE = ord("\n")
 
@@ -27,12 +33,12 @@ def read_records(
 ) -> Iterator[ParsedRecords]:
     """Yield all records of a file that are not blank, some at a time.
 
-    A record may be larger than a piece.
+    A record may be larger than a piece. The first text of a file of lines may begin with a mark.
     """
     window = _Window(blocks)
-    window.fill(len(_BOM))
-    if window.view(len(_BOM)) == _BOM:
-        window.drop(len(_BOM), lines=0)
+    window.fill(len(MARK))
+    if kind is not Format.LINES and window.view(len(MARK)) == MARK:
+        window.drop(len(MARK), lines=0)
     want = 0
     while True:
         want = min(max(want, piece_bytes or PIECE_BYTES), MAX_RECORD_BYTES)
@@ -53,6 +59,8 @@ def read_records(
 def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> ParsedRecords:
     if kind is Format.JSONL:
         return parse_json(data)
+    if kind is Format.LINES:
+        return parse_texts(data)
     if not kind.is_quoted:
         return parse_raw(data, kind.delimiter)
     return parse_csv(data, kind.delimiter, is_last=is_last, is_full=is_full)

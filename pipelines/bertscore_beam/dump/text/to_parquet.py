@@ -3,7 +3,7 @@
 import io
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import PurePath
 from typing import BinaryIO
@@ -31,7 +31,7 @@ from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
 from bertscore_beam.dump.text.one_object import check_is_row, lines_cure
 from bertscore_beam.dump.text.schema import infer_schema
-from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
+from bertscore_beam.dump.text.text_records import read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, join
@@ -270,8 +270,6 @@ def _names(dropped: set[str] | None) -> list[str] | None:
 
 # Files with one text per line, candidates in one and references in others, become Parquet files.
 
-_MARK = "\ufeff"
-"""The byte order mark, which some programs write first."""
 _SYSTEM_BYTES = 255 - len(".parquet")
 """Most bytes of the name of a Parquet file, without its suffix."""
 
@@ -357,37 +355,22 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     text = TextFile(
         path=absolute(path), size=0, version="", kind=Format.LINES, codec=codec, columns=()
     )
-    start = 0
     with open_text(text) as stream:
-        for number, line in enumerate(_cut(stream.blocks(), path), 1):
-            try:
-                decoded = line.removesuffix(b"\r").decode()
-            except UnicodeDecodeError:
-                raise InputError(
-                    f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
-                    "expected UTF-8. Convert it, such as with iconv."
-                ) from None
-            yield start, decoded.removeprefix(_MARK) if number == 1 else decoded
-            start += len(line) + 1
+        for records in read_records(stream.blocks(), Format.LINES):
+            for place, line in records.bad.items():
+                raise _bad_line(path, line, int(records.numbers[place]))
+            if records.numbers[0] == 1:
+                records.rows[0] = records.rows[0].removeprefix(parsers.MARK.decode())
+            yield from zip(records.offsets.tolist(), records.rows, strict=True)
 
 
-def _cut(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
-    """Yield lines without their LF; the last one need not have any."""
-    begun: list[bytes] = []
-    size, number = 0, 1
-    for block in blocks:
-        first, *others = block.split(b"\n")
-        begun.append(first)
-        size += len(first)
-        if size > MAX_RECORD_BYTES:
-            raise InputError(
-                f"a line of {mask_credentials(path)!r} is too long: got more than "
-                f"{MAX_RECORD_BYTES:,} bytes in line {number:,}; expected no more. Give a "
-                "file with one text per line."
-            )
-        if others:
-            yield b"".join(begun)
-            yield from others[:-1]
-            begun, size, number = others[-1:], len(others[-1]), number + len(others)
-    if size:
-        yield b"".join(begun)
+def _bad_line(path: str, line: BadLine, number: int) -> InputError:
+    if line.reason is Reason.LINE_TOO_LONG:
+        return InputError(
+            f"a line of {mask_credentials(path)!r} is too long: got more in line {number:,}; "
+            f"{line.message}. Give a file with one text per line."
+        )
+    return InputError(
+        f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
+        "expected UTF-8. Convert it, such as with iconv."
+    )

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.lines import take_lines
+from bertscore_beam.dump.paths import JSON_KEY
 from bertscore_beam.dump.plan import Notes
 from bertscore_beam.dump.text import text_records, to_parquet
-from bertscore_beam.dump.text.arrays import json_columns
+from bertscore_beam.dump.text.arrays import marked_columns
 from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
@@ -43,6 +44,8 @@ def back(value, field):
         return None
     if (field.metadata or {}).get(b"bertscore.json"):
         return json.loads(value)
+    if (field.metadata or {}).get(b"bertscore.integers"):
+        return int(value)
     if pa.types.is_struct(field.type):
         return {inner.name: back(value[inner.name], inner) for inner in field.type}
     if pa.types.is_list(field.type):
@@ -57,7 +60,7 @@ def equal(stored, given) -> bool:
     if isinstance(stored, list) and isinstance(given, list):
         return len(stored) == len(given) and all(map(equal, stored, given))
     if isinstance(stored, float) and not isinstance(given, bool):
-        return stored == (given if -(2**63) <= given < 2**64 else float(given))
+        return stored == given
     return type(stored) is type(given) and stored == given
 
 
@@ -78,6 +81,30 @@ def test_no_value_is_lost_and_no_row_is_bad_wherever_types_change(tmp_path_facto
     stored = [back(value, field) for value in table["meta"].to_pylist()]
     for got, value in zip(stored, values, strict=True):
         assert equal(got, value), (got, value, field.type)
+
+
+WIDE = [10**25 + 1, -(2**63) - 1, 2**64]
+
+
+def test_integers_beyond_64_bits_are_texts_and_the_plan_says_so(tmp_path):
+    rows = [{**PAIR, "id": value, "n": {"l": [value]}} for value in [*WIDE, 5]]
+    assert plan_text(write_text(tmp_path / "in" / "a.jsonl", to_jsonl(rows)), tmp_path).notes == (
+        "Columns of JSON lines have integers beyond 64 bits: got 'id', 'n.l'. In such a file every "
+        "value of the column is kept as a text.",
+    )
+    for sample in (40, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(to_parquet, "SAMPLE_BYTES", sample)
+            table, lines = convert(tmp_path / "in" / "a.jsonl")
+        assert table["id"].to_pylist() == [*map(str, WIDE), "5"]
+        assert table["n"].to_pylist() == [{"l": [str(value)]} for value in [*WIDE, 5]]
+        assert not lines.bad
+
+
+@pytest.mark.parametrize("first", [WIDE[0], 5])
+def test_beside_a_long_integer_any_other_value_makes_json(tmp_path, first):
+    path = write_text(tmp_path / "a.jsonl", to_jsonl(rows_with([first, WIDE[0], "x", True])))
+    assert convert(path)[0]["meta"].to_pylist() == [str(first), str(WIDE[0]), '"x"', "true"]
 
 
 LATE = [*[None] * 450, *[{"code": 429, "text": "slow\n"}] * 2]
@@ -110,14 +137,14 @@ def test_types_are_the_same_early_and_late(tmp_path, monkeypatch, name, sample):
     assert table.schema.field("meta").type == kind
     assert table["meta"].to_pylist()[-1] == last
     assert table["meta"].null_count == values.count(None)
-    is_json = list(json_columns(table.schema)) == ["meta"]
+    is_json = list(marked_columns(table.schema, JSON_KEY)) == ["meta"]
     assert is_json == (kind == pa.string())
 
 
 def test_only_the_field_that_differs_becomes_json(tmp_path):
     metas = [{"n": 1, "deep": {"l": [{"v": 1}]}}, {"n": 2, "deep": {"l": [{"v": "x"}, {"v": []}]}}]
     table, _ = convert(write_text(tmp_path / "a.jsonl", to_jsonl(rows_with(metas))))
-    assert list(json_columns(table.schema)) == ["meta.deep.l.v"]
+    assert list(marked_columns(table.schema, JSON_KEY)) == ["meta.deep.l.v"]
     assert table["meta"].to_pylist()[1] == {"n": 2, "deep": {"l": [{"v": '"x"'}, {"v": "[]"}]}}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.lines import BadLine
-from bertscore_beam.dump.text.parsers import MAX_NESTING, parse_refused
+from bertscore_beam.dump.text.parsers import MAX_NESTING, parse_line, parse_refused
 from bertscore_beam.dump.text.schema import infer_schema
 from tests.pipelines.dump.text.convert import check, parse
 from tests.support.text_files import to_jsonl
@@ -48,7 +48,7 @@ def nested(depth: int) -> bytes:
 REFUSED = (
     b'{"f": -NaN}||{"f": Inf}||{"f": nan}||{"f": 1e400}||{"f": -1e400}||{"new": 1e400}||{"i": 01}'
     b'||{"f": 1.7976931348623159e308}||{"i": +1}||{"i": 1_000}||{"s": "a\x00"}||{"s": "a\tb"}'
-    b'||{"s": "\\x41"}||\x00{"s": "a"}||{"s": "a"}\x00||\xef\xbb\xbf{"s": "a"}||{"s": "a"},'
+    b'||{"s": "\\x41"}||\x00{"s": "a"}||{"s": "a"}\x00||x\xef\xbb\xbf{"s": "a"}||{"s": "a"},'
     b'||{"s": "a"}{"s": "b"}||{"s": "a"} {"s": "b"}||{"s": "a",}||{"s": "a"||{\'s\': \'a\'}'
     b'||{"s": "a"} // x||{"s": "a\rb"}||{"s": "a"}\r{"s": "b"}||\x0b{"s": "a"}||{"s": "a"} x'
 )
@@ -74,7 +74,8 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     *((line, NOT_UTF8) for line in BAD_BYTES.split(b"||")),
     (b'{"s": "x", "f": NaN}', {"s": "x", "f": math.nan}),
     (b'{"o": {"x": NaN, "t": "a"}}', {"o": {"x": math.nan, "t": "a"}}),
-    (b'{"f": 1' + b"0" * 300 + b"}", {"f": 1e300}),
+    (b'{"f": 1' + b"0" * 300 + b"}", drift("f", "a number", "double")),
+    (b'\xef\xbb\xbf{"s": "a"}', {"s": "a"}),
     *(
         (b'{"f": ' + digits + b"}", drift("f", "a number", "double"))
         for digits in NO_FLOATS.split()
@@ -162,12 +163,11 @@ JSON = st.recursive(
 def test_both_readers_say_the_same_of_what_orjson_accepts(row, ascii_only):
     line = to_jsonl([row], ascii_only=ascii_only)[:-1]
     try:
-        first = orjson.loads(line)
+        orjson.loads(line)
     except ValueError:
         return
-    # Integers beyond 64 bits are floats of orjson: no column can tell.
-    schema = infer_schema([first])
-    assert schema == infer_schema([parse_refused(line)])
+    schema = infer_schema([parse_line(line)])
+    assert schema.equals(infer_schema([parse_refused(line)]), check_metadata=True)
     assert repr(parse(line, Format.JSONL, schema)[0].to_pylist()) == repr(
         parse(line + b" ", Format.JSONL, schema)[0].to_pylist()
     )

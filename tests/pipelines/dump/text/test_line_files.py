@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump.lines import LINE_COLUMN
-from bertscore_beam.dump.text import text_source, to_parquet
+from bertscore_beam.dump.text import text_records, text_source
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.reach import is_refused
 from bertscore_beam.files.read import NoFileError
@@ -101,11 +101,11 @@ def test_a_temporary_folder_is_for_this_user_alone(tmp_path, monkeypatch):
 
 
 def test_a_line_has_the_limit_of_all_lines_of_text(rows, monkeypatch):
-    monkeypatch.setattr(to_parquet, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", 1000)
     monkeypatch.setattr(text_source, "BLOCK_BYTES", 64)
-    ((first, *_),) = rows({"h": b"a" * 1000 + b"\nb\n"}, {"r": b"x\ny\n"})
-    assert first["candidate"] == "a" * 1000
-    with pytest.raises(InputError, match=r"got more than 1,000 bytes in line 2"):
+    ((first, *_),) = rows({"h": b"a" * 999 + b"\nb\n"}, {"r": b"x\ny\n"})
+    assert first["candidate"] == "a" * 999
+    with pytest.raises(InputError, match=r"got more in line 2; expected at most 1000 bytes"):
         rows({"h": b"b\n" + b"a" * 1001}, {"r": b"x\ny\n"})
 
 

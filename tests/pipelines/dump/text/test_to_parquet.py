@@ -244,6 +244,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
         ("a.jsonl.gz", [*GZ[:2], b"\0" * 3, *GZ[2:], b"\0"]),
         ("a.jsonl.zst", ZST),
         ("a.jsonl.zst", [*ZST[:2], SKIPPED, *ZST[2:]]),
+        ("a.jsonl.zst", [SKIPPED, *ZST]),  # as pzstd writes them
     ],
 )
 def test_all_members_and_frames_are_read(tmp_path, monkeypatch, name, parts, block):
