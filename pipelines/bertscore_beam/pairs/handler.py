@@ -9,7 +9,7 @@ and if the numbers of the encoder overflow, as in float16.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from inspect import signature
 from itertools import starmap
 from typing import Any, NamedTuple, Optional, TypeAlias
 
@@ -24,13 +24,15 @@ from bertscore_beam.idf.owners import key_of_all, keys_of_languages
 from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike, Idf, settle_pairs
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage
 from bertscore_beam.run import counters
-from bertscore_beam.run.run_step import ending_with_the_device
+from bertscore_beam.run.run_step import compute_with, ending_with_the_device
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import PairTexts, score_texts
 from bertscore_beam.score.scored_table import ScoredPairs
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError, InputError, unknown_argument
 from bertscore_core.signature import Signature
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokenizer.tokenization import is_encodable
+from bertscore_core.work import Work
 
 # The fields of pairs: dicts, Rows, NamedTuples, or objects with attributes.
 
@@ -75,6 +77,9 @@ logger = logging.getLogger(__name__)
 _BATCH_SIZE = 1024
 """Pairs of a batch. Texts are sorted by length within a batch, so larger batches have less padding:
 the embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
+
+_BEAM_OPTIONS = {*signature(ModelHandler.__init__).parameters, "env_vars"} - {"self", "kwargs"}
+"""Arguments that Beam's class passes on; of others it says nothing."""
 
 # If none of this many pairs has a field, its name is misspelled.
 _ENOUGH_PAIRS = 1024
@@ -121,23 +126,94 @@ def score_column(name: str) -> str:
     return f"bertscore_{name}"
 
 
-@dataclass(kw_only=True, eq=False)  # no slots: RunInference holds it by a weak reference
+class ScoredBatch(NamedTuple):
+    """The scores of a batch, in its order, the text of the signature of each, and their counts."""
+
+    scores: list[PairScore]
+    signatures: list[str]
+    summary: ScoreSummary
+    work: Work
+
+
 class InferenceModel:
     """The model of RunInference: the loaded scorers, and what was seen so far.
 
-    Attributes:
-        idf: The idf tables; None without idf.
-        signatures: The text of the signature of each language's scores.
-        fields_seen: Names of the fields that some pair has had.
-        pairs: Number of pairs.
+    With `large_model` and `model_copies` it is in another process than the handler: only its
+    methods can be called then, also by several threads at once.
     """
 
-    scorers: LoadedScorers
-    settings: SettingsByLanguage
-    idf: IdfTables | None
-    signatures: Mapping[str, str]
-    fields_seen: set[str] = field(default_factory=set)
-    pairs: int = 0
+    def __init__(
+        self,
+        fields: Mapping[str, str],
+        memory: ModelMemory,
+        settings: SettingsByLanguage,
+        idf: IdfTables | None,
+    ) -> None:
+        self._fields, self._settings, self._idf = fields, settings, idf
+        self._scorers = LoadedScorers(memory)
+        self._signatures = settings.signatures(idf)
+        self._fields_seen: set[str] = set()
+        self._pairs = 0
+        if settings.sole is not None:  # those of languages are loaded when they are needed
+            with ending_with_the_device():
+                self._scorers(settings.sole)
+
+    def score(self, batch: Sequence[PairLike]) -> ScoredBatch:
+        """Score a batch; see `BertScoreModelHandler.run_inference`."""
+        self._check_fields(batch)
+        given = {
+            role: [_field_of(pair, name) for pair in batch] for role, name in self._fields.items()
+        }
+        texts = PairTexts.of(
+            [*map(_read_text, given["candidate"])], [*map(_read_references, given["reference"])]
+        )
+        languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
+        if "language" in given:
+            languages = [*map(language_of, given["language"])]
+            texts = texts.in_languages(languages, self._settings)
+            keys = keys_of_languages(languages)
+        with ending_with_the_device():
+            scored = score_texts(self._scorers, texts, keys, settings=self._settings, idf=self._idf)
+        several = [not isinstance(reference, str) for reference in given["reference"]]
+        # The name of the model: "" where a language has no setting, and so no score.
+        made = [self._signatures.get(language, "") for language in languages]
+        scores = _pair_scores(
+            scored,
+            several,
+            self._settings,
+            signatures=made if "language" in given else [None] * len(batch),
+        )
+        return ScoredBatch([*scores], made, scored.summary(), scored.work)
+
+    def _check_fields(self, batch: Sequence[PairLike]) -> None:
+        """Raise for an element with no text field, and for a field that no element has.
+
+        A missing field counts as null. If none of the first 1,024 pairs of a process has it, its
+        name is misspelled. A warning comes before that.
+        """
+        texts = (self._fields["candidate"], self._fields["reference"])
+        for pair in batch:
+            present = {name for name in self._fields.values() if _has_field(pair, name)}
+            self._fields_seen |= present
+            if present.isdisjoint(texts):
+                raise InputError(
+                    f"an element has neither of the fields: got {_shape_of(pair)}; expected "
+                    f"{texts[0]!r} and {texts[1]!r}. Name the right ones with candidate_field and "
+                    "reference_field; (key, pair) is for RunInference with "
+                    "KeyedModelHandler(BertScoreModelHandler(...))."
+                )
+        before, self._pairs = self._pairs, self._pairs + len(batch)
+        for role, name in self._fields.items():
+            if not batch or name in self._fields_seen:
+                continue
+            if not before:
+                logger.warning("no pair so far has the %s field %r; it counts as null", role, name)
+            if self._pairs >= _ENOUGH_PAIRS:
+                raise InputError(
+                    f"no element has the {role} field {name!r}: got {self._pairs} elements, one "
+                    f"of them {_shape_of(batch[0])}; expected {name!r} in some. Name the right "
+                    f"one with {role}_field; pairs without a {role} have None there."
+                )
 
 
 class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceModel]):
@@ -162,7 +238,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
         idf: Idf = None,
         min_batch_size: int | None = None,
         max_batch_size: int = _BATCH_SIZE,
-        max_batch_duration_secs: float | None = None,
+        **options: Any,
     ) -> None:
         """Check everything that can be checked here; the model is loaded on the worker.
 
@@ -179,7 +255,9 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
             min_batch_size: Fewest pairs of a batch, except at the end of a bundle. None:
                 `max_batch_size`, so that the batches do not depend on the clock.
             max_batch_size: Most pairs of a batch.
-            max_batch_duration_secs: For streams: how long to wait to fill a batch, across bundles.
+            **options: The other options of Beam's `ModelHandler`. `max_batch_duration_secs`, for
+                streams: how long to wait to fill a batch, across bundles. `large_model=True`, or
+                `model_copies=N`: so many models a machine, which its processes share.
 
         Raises:
             BertScoreError: The arguments cannot work, as far as is known without the model.
@@ -190,13 +268,13 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
                 f"batches of {smallest} to {max_batch_size} pairs cannot be made; expected "
                 "1 <= min_batch_size <= max_batch_size."
             )
-        super().__init__(
-            min_batch_size=smallest,
-            max_batch_size=max_batch_size,
-            max_batch_duration_secs=max_batch_duration_secs,
-        )
+        for name in options:
+            if name not in _BEAM_OPTIONS:
+                raise unknown_argument(name, sorted(_BEAM_OPTIONS))
+        super().__init__(min_batch_size=smallest, max_batch_size=max_batch_size, **options)
         self.settings = settle_pairs(config, empty=empty, idf=idf)
         self.fields = {"candidate": candidate_field, "reference": reference_field}
+        self.threads: int | None = None  # of each process; else what torch or the config says
         self._memory = ModelMemory()
         if isinstance(config, ByLanguage):
             self.fields["language"] = config.field
@@ -231,14 +309,9 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
             ConfigError: This worker's backend has another version than the launcher's.
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self.settings.on_worker()
-        scorers = LoadedScorers(self._memory)
-        if settings.sole is not None:
-            with ending_with_the_device():
-                scorers(settings.sole)
-        return InferenceModel(
-            scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
-        )
+        if self.threads is not None:
+            compute_with(self.threads)
+        return InferenceModel(self.fields, self._memory, *self.settings.on_worker())
 
     def run_inference(
         self,
@@ -247,34 +320,12 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
-        self._check_fields(batch, model)
-        given = {
-            role: [_field_of(pair, name) for pair in batch] for role, name in self.fields.items()
-        }
-        texts = PairTexts.of(
-            [*map(_read_text, given["candidate"])], [*map(_read_references, given["reference"])]
-        )
-        languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
-        if "language" in given:
-            languages = [*map(language_of, given["language"])]
-            texts = texts.in_languages(languages, model.settings)
-            keys = keys_of_languages(languages)
-        with ending_with_the_device():
-            scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
-        counters.count_pairs(scored.summary())
-        counters.count_work(scored.work)
-        several = [not isinstance(reference, str) for reference in given["reference"]]
-        # The name of the model: "" where a language has no setting, and so no score.
-        made = [model.signatures.get(language, "") for language in languages]
-        scores = _pair_scores(
-            scored,
-            several,
-            model.settings,
-            signatures=made if "language" in given else [None] * len(batch),
-        )
+        found = model.score(batch)
+        counters.count_pairs(found.summary)
+        counters.count_work(found.work)
         return [
             PredictionResult(pair, score, signature)
-            for pair, score, signature in zip(batch, scores, made, strict=True)
+            for pair, score, signature in zip(batch, found.scores, found.signatures, strict=True)
         ]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
@@ -285,36 +336,6 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
     def get_metrics_namespace(self) -> str:
         """Return the namespace of RunInference's own metrics."""
         return counters.NAMESPACE
-
-    def _check_fields(self, batch: Sequence[PairLike], model: InferenceModel) -> None:
-        """Raise for an element with no text field, and for a field that no element has.
-
-        A missing field counts as null. If none of the first 1,024 pairs of a process has it, its
-        name is misspelled. A warning comes before that.
-        """
-        texts = (self.fields["candidate"], self.fields["reference"])
-        for pair in batch:
-            present = {name for name in self.fields.values() if _has_field(pair, name)}
-            model.fields_seen |= present
-            if present.isdisjoint(texts):
-                raise InputError(
-                    f"an element has neither of the fields: got {_shape_of(pair)}; expected "
-                    f"{texts[0]!r} and {texts[1]!r}. Name the right ones with candidate_field and "
-                    "reference_field; (key, pair) is for RunInference with "
-                    "KeyedModelHandler(BertScoreModelHandler(...))."
-                )
-        before, model.pairs = model.pairs, model.pairs + len(batch)
-        for role, name in self.fields.items():
-            if not batch or name in model.fields_seen:
-                continue
-            if not before:
-                logger.warning("no pair so far has the %s field %r; it counts as null", role, name)
-            if model.pairs >= _ENOUGH_PAIRS:
-                raise InputError(
-                    f"no element has the {role} field {name!r}: got {model.pairs} elements, one "
-                    f"of them {_shape_of(batch[0])}; expected {name!r} in some. Name the right "
-                    f"one with {role}_field; pairs without a {role} have None there."
-                )
 
 
 def _pair_scores(

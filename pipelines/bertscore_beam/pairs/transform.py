@@ -3,6 +3,7 @@
 dicts or Rows --ScorePairs(config)--> the same with score columns after their own
 """
 
+import copy
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,7 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import OUTPUT_COLUMNS
 from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, score_column
 from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike
+from bertscore_beam.run.runner import threads_on_service
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.signature import Signature
 
@@ -71,7 +73,10 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        roles, settings = self._handler.fields, self._handler.settings
+        handler = copy.copy(self._handler)
+        if not handler.share_model_across_processes():
+            handler.threads = threads_on_service(pairs.pipeline.options)
+        roles, settings = handler.fields, handler.settings
         left_out = {
             *(() if settings.rescaled else columns.RAW_SCORES.values()),
             *(() if settings.windowed else (columns.WINDOWS,)),
@@ -82,7 +87,7 @@ class ScorePairs(beam.PTransform):
         if fields is None:
             return (
                 pairs
-                | "ScoreBatch" >> RunInference(self._handler)
+                | "ScoreBatch" >> RunInference(handler)
                 | "AddScores" >> beam.Map(_add_scores, names)
             )
         for role, name in roles.items():
@@ -93,7 +98,7 @@ class ScorePairs(beam.PTransform):
         added = [(name, _COLUMN_TYPES[name]) for name in names]
         return (
             pairs
-            | "ScoreBatch" >> RunInference(self._handler)
+            | "ScoreBatch" >> RunInference(handler)
             | "AddScores"
             >> beam.Map(_row_with_scores, tuple(fields), names).with_output_types(
                 RowTypeConstraint.from_fields([*fields.items(), *added])

@@ -87,7 +87,7 @@ class RunStep(beam.DoFn):
         if self.lease:
             keep_lease(self.lease)
         if self.threads is not None:
-            _compute_with(self.threads)
+            compute_with(self.threads)
         step = self._step
         # Beam keeps only the last shared object alive: what loads nothing must not replace a model.
         loads_nothing = isinstance(step, Each)
@@ -162,7 +162,7 @@ def _keep(lock: RunLock) -> None:
 
 
 @cache
-def _compute_with(threads: int) -> None:
+def compute_with(threads: int) -> None:
     """Let this process compute with this many threads, unless its environment says otherwise.
 
     Of Rayon, which tokenizes and reads its variable once, and of torch, of which OpenVINO takes the

@@ -302,13 +302,8 @@ class Runner:
 
     @property
     def threads_elsewhere(self) -> int | None:
-        """Threads of each worker process if a service runs the job; None for all cores.
-
-        Dataflow starts a process for each core, unless an experiment asks for one a machine.
-        """
-        experiments = self.beam_options.view_as(of_beam.DebugOptions)
-        is_alone = experiments.lookup_experiment("no_use_multiple_sdk_containers", False)
-        return self.asked_threads or (1 if self.is_dataflow and not is_alone else None)
+        """Threads of each worker process if a service runs the job; None for all cores."""
+        return self.asked_threads or threads_on_service(self.beam_options)
 
     @property
     def workers_of_a_device(self) -> int | None:
@@ -451,7 +446,7 @@ def _read_flags(flags: Sequence[str]) -> tuple[str, Namespace]:
             f"Beam's options cannot be used: got {error}; expected what its documentation says. "
             "Correct the option named."
         ) from error
-    name = (given.runner or _LOCAL_RUNNER).rpartition(".")[2].lower().removesuffix("runner")
+    name = _short_name(given.runner or _LOCAL_RUNNER)
     if unknown and name in _KNOWN_OPTIONS_RUNNERS:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
@@ -460,3 +455,18 @@ def _read_flags(flags: Sequence[str]) -> tuple[str, Namespace]:
             + (f"Did you mean {near[0]}?" if near else "See Beam's pipeline options.")
         )
     return name, given
+
+
+def _short_name(runner: str) -> str:
+    return runner.rpartition(".")[2].lower().removesuffix("runner")
+
+
+def threads_on_service(options: of_beam.PipelineOptions) -> int | None:
+    """Return the threads of each worker process of a service; None for all cores.
+
+    Dataflow starts a process for each core, unless an experiment asks for one a machine.
+    """
+    runner = options.view_as(of_beam.StandardOptions).runner or ""
+    experiments = options.view_as(of_beam.DebugOptions)
+    is_alone = experiments.lookup_experiment("no_use_multiple_sdk_containers", False)
+    return 1 if _short_name(runner) == "dataflow" and not is_alone else None

@@ -1,5 +1,8 @@
 """Pairs scored in pipelines that are not the job: the columns and scores of ScorePairs."""
 
+import os
+import subprocess
+import sys
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -8,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.parquetio import WriteToParquet
+from apache_beam.ml.inference.base import RunInference
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream as streams  # pytest would take TestStream for a test
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
@@ -84,6 +90,61 @@ def test_pairs_scored_one_by_one_are_equal_to_the_bit_in_other_processes(run):
     assert sorted(row.id for row in found) == list(range(len(rows)))
     bits = measured([row._asdict() for row in found])
     np.testing.assert_array_equal(bits, measured(run(scoring, list(reversed(rows)))))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", [{"large_model": True}, {"model_copies": 2}])
+def test_processes_share_models_and_their_pairs_are_counted(tmp_path, share):
+    """The model is in a process of its own, of which Beam shows methods alone."""
+    flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    rows = [*pairs(6), {"id": 6, **BAD["not_text"]}]
+    p = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions(flags))
+    scoring = ScorePairs(CONFIG, max_batch_size=2, **share)
+    _ = p | beam.Create(rows) | scoring | beam.ParDo(Keep(tmp_path))
+    counted = p.run().metrics().query()["counters"]
+    found = sorted((row for row, _, _ in kept_in(tmp_path)), key=lambda row: row["id"])
+    scores = measured(found[:6])
+    np.testing.assert_allclose(scores, library(rows[:6]), atol=INVARIANCE_ATOL, rtol=0)
+    assert found[6]["bertscore_error"] == "not_text"
+    named = {one.key.metric.name: one.committed for one in counted}
+    assert (named["pairs_scored"], named["rows_rejected"]) == (6, 1)
+
+
+def test_dataflow_has_a_process_for_each_core_so_each_computes_with_one_thread():
+    class Handlers(PipelineVisitor):
+        def enter_composite_transform(self, transform_node):
+            if isinstance(transform_node.transform, RunInference):
+                self.found = transform_node.transform._model_handler
+
+    def threads(*flags, **options):
+        # Made for another runner, since Dataflow's looks for its place on the network.
+        pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([*flags]))
+        visitor = Handlers()
+        _ = pipeline | beam.Create([{"id": 1}]) | ScorePairs(CONFIG, **options)
+        pipeline.visit(visitor)
+        return visitor.found.threads
+
+    service = "--runner=DataflowRunner"
+    assert threads(service) == 1
+    assert threads(service, "--experiments=no_use_multiple_sdk_containers") is None
+    assert threads(service, large_model=True) is None  # one process has all cores
+    assert threads("--runner=FnApiRunner") is None
+
+
+@pytest.mark.long
+def test_a_process_computes_with_the_threads_that_it_is_given():
+    code = (
+        "import os, torch\n"
+        "from bertscore_beam import BertScoreModelHandler\n"
+        "handler = BertScoreModelHandler('all-MiniLM-L6-v2')\n"
+        "handler.threads = 1\n"
+        "handler.load_model()\n"
+        "print(torch.get_num_threads(), os.environ['RAYON_NUM_THREADS'])\n"
+    )
+    own = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=own, check=True)
+    assert done.stdout == "1 1\n"
 
 
 def test_rows_come_out_with_the_schema_extended(run, tmp_path):
@@ -200,6 +261,7 @@ def test_rescaling_needs_the_baselines_file_on_the_launcher_alone(run, tmp_path)
         ({"empty": "zero"}, {"empty": "null"}, "empty='null', and 'zero' in the config"),
         ({}, {"min_batch_size": 9, "max_batch_size": 8}, "batches of 9 to 8 pairs"),
         ({}, {"max_batch_size": 0}, "batches of 0 to 0 pairs"),
+        ({}, {"model_copys": 2}, "model_copys.*Did you mean.*model_copies"),
     ],
 )
 def test_what_cannot_work_is_said_when_it_is_built(config, others, message):
