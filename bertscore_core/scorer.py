@@ -224,7 +224,7 @@ def assemble(
 
 def warn_of_unknown(scores: Scores) -> None:
     """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
-    for message in caveat_messages(caveats_of_values(scores.unknown, 0)):
+    for message in caveat_messages(caveats_of_values(scores.unknown, 0)).values():
         logger.warning("%s", message)
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import NamedTuple
 
-from bertscore_core.stats.intervals import effective_rows_in, is_dominated
+from bertscore_core.stats.intervals import LEAST_ROWS, effective_rows_in, is_dominated
 from bertscore_core.stats.paired import PairedResult
 from bertscore_core.stats.score_statistics import (
     MANY_UNKNOWN,
@@ -19,8 +19,8 @@ from bertscore_core.stats.score_statistics import (
     UnknownTokens,
 )
 
-_FEW_ROWS = 10
-"""Fewer rows give a rough error."""
+_FEW_PAIRS = 10
+"""Fewer pairs give a rough error of their difference. A mean has no interval below `LEAST_ROWS`."""
 FEW_CLUSTERS = 15
 """Fewer effective clusters give a rough error. With at least this many, a gate at 5% fired on 1.4%
 to 5.9% of simulated nights, by how unequal the clusters were. With fewer it fired on up to 7.3%, or
@@ -71,10 +71,7 @@ _SENTENCES = {
         "language or a newer multilingual one",
     ),
     CaveatKind.FEW_ROWS: _Sentences(
-        "few rows",
-        "The number of rows is only {number:.0f}",
-        f"fewer than {_FEW_ROWS} rows",
-        _ROUGH,
+        "too few rows", "There are too few rows, only {number:.0f}", "too few rows", _ROUGH
     ),
     CaveatKind.FEW_CLUSTERS: _Sentences(
         "few clusters",
@@ -133,13 +130,22 @@ class Caveat:
 class CaveatOfGroups:
     """How many of several groups have a caveat, and the name and the number of the worst of them.
 
-    `number` is that of `Caveat`.
+    `number` is that of `Caveat`. `all_of` is a value that all these groups have, and no others.
     """
 
     kind: CaveatKind
     groups: int
     such_as: str
     number: float
+    all_of: str | None = None
+
+
+class GroupCaveats(NamedTuple):
+    """The caveats of groups of one kind, what these are called, and how many there are in all."""
+
+    caveats: Sequence[CaveatOfGroups]
+    number: int
+    noun: str = "groups"
 
 
 def caveats_of_values(unknown: UnknownTokens, clipped: int, ways: int = 1) -> tuple[Caveat, ...]:
@@ -163,7 +169,7 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     """Return the caveats of the mean F1 of a group and its interval; none without a scored row."""
     rows = statistics.scored
     number = effective_rows_in(statistics.histograms[MEASURES.index("f1")])
-    few = _caveats_of_rows(rows, number) if rows else ()
+    few = _caveats_of_rows(rows, LEAST_ROWS, number) if rows else ()
     ways = max(map(len, statistics.by_metric.values()), default=0)
     return _in_order((*few, *caveats_of_values(statistics.unknown, statistics.clipped, ways)))
 
@@ -180,9 +186,10 @@ def caveats_of_difference(
         ways: In how many ways the texts of a corpus are cut.
     """
     clusters = result.effective_clusters
-    if clusters is None:
-        few = _caveats_of_rows(result.units, result.carriers)
-    else:
+    few: tuple[Caveat, ...] = ()
+    if clusters is None and result.pairs:
+        few = _caveats_of_rows(result.units, _FEW_PAIRS, result.carriers)
+    elif clusters is not None:
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
         few = _few_units(kinds, clusters, FEW_CLUSTERS, result.carriers)
     is_worth = result.repeats >= _REPEATED * result.pairs > 0
@@ -195,8 +202,8 @@ def _in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     return tuple(sorted(caveats, key=lambda own: kinds.index(own.kind)))
 
 
-def _caveats_of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:
-    return _few_units((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, _FEW_ROWS, number)
+def _caveats_of_rows(rows: int, least: int, number: float | None) -> tuple[Caveat, ...]:
+    return _few_units((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, least, number)
 
 
 def _few_units(
@@ -215,44 +222,65 @@ def caveat_cells(caveats: Iterable[Caveat]) -> str:
     return ", ".join(_SENTENCES[own.kind].cell.format(number=own.number) for own in caveats)
 
 
-def caveats_of_groups(groups: Iterable[tuple[str, Sequence[Caveat]]]) -> tuple[CaveatOfGroups, ...]:
-    """Return how many groups have each caveat; `groups` are names with what the groups have."""
-    named: dict[CaveatKind, list[tuple[float, str]]] = {}
+def caveats_of_groups(
+    groups: Iterable[tuple[Sequence[str], Sequence[Caveat]]],
+) -> tuple[CaveatOfGroups, ...]:
+    """Return how many groups have each caveat; `groups` are names with what the groups have.
+
+    A name has a value for each column that makes the groups.
+    """
+    groups = list(groups)
+    named: dict[CaveatKind, list[tuple[float, Sequence[str]]]] = {}
     for name, caveats in groups:
         for caveat in caveats:
             named.setdefault(caveat.kind, []).append((caveat.number, name))
+    names = [name for name, _ in groups]
     return tuple(
-        CaveatOfGroups(kind=kind, groups=len(own), such_as=worst[1], number=worst[0])
+        CaveatOfGroups(
+            kind=kind,
+            groups=len(own),
+            such_as=" / ".join(worst[1]),
+            number=worst[0],
+            all_of=_all_of([name for _, name in own], names),
+        )
         for kind in CaveatKind
         if (own := named.get(kind))
         for worst in ((min if kind in _LEAST_IS_WORST else max)(own, key=itemgetter(0)),)
     )
 
 
-def caveat_messages(
-    whole: Sequence[Caveat],
-    groups: Sequence[CaveatOfGroups] = (),
-    number: int = 0,
-    noun: str = "groups",
-) -> tuple[str, ...]:
-    """Return the caveats of all rows, then those of a number of groups, as sentences.
+def _all_of(own: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> str | None:
+    """Return the value that several of the names, all of them `own`, have at one place."""
+    for place, values in enumerate(zip(*own, strict=True) if len(own) > 1 else ()):
+        of_value = [name for name in names if name[place] == values[0]]
+        if len({*values}) == 1 and len(own) == len(of_value) < len(names):
+            return str(values[0])
+    return None
 
-    `noun` is what the groups are called.
+
+def caveat_messages(whole: Sequence[Caveat], *groups: GroupCaveats) -> dict[CaveatKind, str]:
+    """Return each caveat once, as a sentence about the widest thing that it holds of, by kind.
+
+    Those are all groups of a value, if no others have it; or else the whole, or else some groups.
     """
-    of_whole = (
-        f"{words.whole.format(number=own.number)}: {words.then}."
-        for own in whole
-        for words in (_SENTENCES[own.kind],)
-    )
-    of_groups = (
-        f"{own.groups:,} of {number:,} {noun} {'has' if own.groups == 1 else 'have'} "
-        f"{words.groups}, such as {own.such_as}{_in_parentheses(own)}: {words.then}."
-        for own in groups
-        for words in (_SENTENCES[own.kind],)
-    )
-    return (*of_whole, *of_groups)
+    said = {}
+    for kind, words in _SENTENCES.items():
+        found = [(one, own) for one in groups for own in one.caveats if own.kind == kind]
+        found.sort(key=lambda of: of[1].all_of is None)
+        (of_whole,) = [own for own in whole if own.kind == kind] or (None,)
+        is_of_value = found and found[0][1].all_of is not None
+        if of_whole is not None and not is_of_value:
+            said[kind] = f"{words.whole.format(number=of_whole.number)}: {words.then}."
+        elif found:
+            said[kind] = f"{_of_groups(*found[0], words)}: {words.then}."
+    return said
 
 
-def _in_parentheses(own: CaveatOfGroups) -> str:
-    cell = _SENTENCES[own.kind].cell
-    return f" ({cell.format(number=own.number)})" if "{" in cell else ""
+def _of_groups(groups: GroupCaveats, own: CaveatOfGroups, words: _Sentences) -> str:
+    number = words.cell.format(number=own.number)
+    shown = f" ({number})" if number != words.cell else ""
+    if own.all_of is not None:
+        return f"All {own.all_of} groups have {words.groups}, at worst {own.such_as}{shown}"
+    has = "has" if own.groups == 1 else "have"
+    many = f"{own.groups:,} of {groups.number:,} {groups.noun} {has}"
+    return f"{many} {words.groups}, such as {own.such_as}{shown}"

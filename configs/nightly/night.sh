@@ -30,10 +30,13 @@ rm -f "pages/$day.json" "pages/$day.accepted" || exit 1   # the verdict about ot
 for try in 1 2 3; do
     status=0
     bertscore-beam score --quiet --config night.yaml --by $by \
-        --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/????-??-??' || status=$?
+        --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/????-??-??' \
+        > "pages/.$day.txt" || status=$?
     case $status in 0 | 2 | 3) break ;; esac
     [ $try -eq 3 ] || sleep "${PAUSE:-300}"
 done
+[ $status -eq 0 ] || cat "pages/.$day.txt"   # otherwise the page says it
+rm -f "pages/.$day.txt"
 [ $status -eq 0 ] || exit $status
 
 pin=scores/pinned

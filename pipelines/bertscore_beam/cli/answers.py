@@ -1,14 +1,16 @@
 """`groups`, `compare`, `report` and `check`: what finished runs say."""
 
 from dataclasses import replace
-from typing import Any
 
 from bertscore_beam.cli.show import print_error, report, say
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import (
-    answer_of,
+    caveats_in,
+    changes_of,
     document_of,
+    evidence_of,
     failures_of,
+    gate_of,
     tables_of,
     warnings_in,
 )
@@ -50,13 +52,9 @@ def print_comparison(options: CompareOptions) -> int:
         against, note = without_other_formats(options.against)
         if note and not against:
             open_finished(options.run, "RUN")  # for its checks
-            status = DONE if options.fail_if_drop is None else UNJUDGED
-            document: dict[str, Any] = {"passed": None, "comparisons": [], "rankings": []}
-            is_answer = status == DONE
-            return report(
-                Outcome(status=status, document=document, warnings=(note,), is_answer=is_answer)
-            )
-        compared = compare_runs(replace(options, against=against))
+            compared = Compared(comparisons=(), drop=options.fail_if_drop)
+        else:
+            compared = compare_runs(replace(options, against=against))
     if options.fail_if_drop is None:
         check_paired(compared)
     status = _STATUSES[compared.passed]
@@ -65,7 +63,9 @@ def print_comparison(options: CompareOptions) -> int:
             status=status,
             shown=tables_of(compared),
             document=document_of(compared),
-            warnings=(*filter(None, [note]), *warnings_in(compared), *failures_of(compared)),
+            failures=failures_of(compared),
+            warnings=(*filter(None, [note]), *warnings_in(compared)),
+            notices=caveats_in(compared),
             is_answer=status == DONE,
         )
     )
@@ -77,7 +77,7 @@ def write_report(options: ReportOptions) -> int:
     for path in runs:
         check_outside(options.output, path)
     try:
-        from bertscore_beam.pages.page import render
+        from bertscore_beam.pages.page import caveat_sentences, render
         from bertscore_beam.pages.report_rows import collect
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -95,36 +95,35 @@ def write_report(options: ReportOptions) -> int:
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
-    compared = Compared(comparisons=data.comparisons)
-    is_left_out = note and not against and options.scoring.get("fail_if_drop") is not None
-    passed = None if is_left_out else compared.passed
-    status = _STATUSES[passed]
+    compared = Compared(comparisons=data.comparisons, drop=options.scoring.get("fail_if_drop"))
+    status = _STATUSES[compared.passed]
+    caveats = tuple(caveat_sentences(data))
     document = {
         "output": shown,
         "run": data.run,
         **{name: total[name] for name in ("rows", "scored", "f1", "f1_low", "f1_high")},
-        "passed": passed,
+        "passed": compared.passed,
         "nights": len(data.nights),
         "notices": list(data.notices),
-        "caveats": list(data.caveats),
+        "caveats": list(caveats),
         "bytes": len(page.encode()),
     }
-    rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
+    rows = [("page", shown), *gate_of(compared), *evidence_of(compared), *changes_of(compared)]
+    rows += [("run", data.run), ("rows", f"{total['rows']:,}")]
     rows += [
         (f"f1 of {group_name(row.group)}", f"{row.values['f1']:.6f}")
         for row in data.scored_languages
     ]
     if total["f1"] is not None:
         rows.append((f"f1{data.over_languages}", f"{total['f1']:.6f}"))
-    rows += answer_of(compared)
-    rows += [("notice", words) for words in data.notices]
-    rows += [("caveat", words) for words in data.caveats]
     return report(
         Outcome(
             status=status,
             shown=(TextTable("Report", ("", ""), rows),),
             document=document,
-            warnings=(*filter(None, [note]), *failures_of(compared)),
+            failures=failures_of(compared),
+            warnings=tuple(filter(None, [note])),
+            notices=(*data.notices, *caveats),
             is_answer=status == DONE,
         )
     )

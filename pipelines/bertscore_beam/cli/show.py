@@ -73,14 +73,22 @@ def report(outcome: Outcome) -> int:
     elif output_mode().json:
         document = _tables(outcome.shown) if outcome.document is None else outcome.document
         if isinstance(document, Mapping):
-            ended = {"status": outcome.status, "warnings": list(outcome.warnings)}
+            ended = {
+                "status": outcome.status,
+                "warnings": [*outcome.failures, *outcome.warnings],
+                "notices": list(outcome.notices),
+            }
             document = {**ended, **document}
         _print_json(document)
+        for failure in outcome.failures:
+            warn(failure)
     else:
         for shown in outcome.shown:
             show(shown)
     for warning in outcome.warnings:
         warn(warning)
+    for notice in outcome.notices:
+        say(notice)
     return printed() if outcome.is_answer else outcome.status
 
 

@@ -12,10 +12,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
+from bertscore_beam.compare.keyed_rows import Entries
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides
 from bertscore_beam.compare.ranking import rankings_of
 from bertscore_beam.compare.settings import (
@@ -25,7 +30,7 @@ from bertscore_beam.compare.settings import (
     compare_settings,
     describe_differences,
 )
-from bertscore_beam.dump.census import MOST_GROUPS, WHOLE
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns, is_of_bertscore
 from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
@@ -162,6 +167,7 @@ def _compare(
     """Compare runs that may be compared; see `pair_sides`."""
     comparisons: list[results.Comparison] = []
     rankings: list[results.Ranking] = []
+    moved: list[_Moved] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
         # The noise is that of BERTScore: other measures do not move with the number format.
@@ -170,12 +176,17 @@ def _compare(
         paired = pair_sides(options, measure, runs, references, of_measure)
         own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
         comparisons += own
+        names = tuple(paired.reader.files), tuple(paired.reader.groups)
+        moved += [_Moved(sums.moved, *names) for sums in paired.sums]
         rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
     corrected = _corrected(comparisons, len(options.measure))
     if options.fail_if_drop is not None:
         _check_shared(corrected)
         corrected = judge(corrected, options)
-    return results.Compared(comparisons=corrected, rankings=tuple(rankings))
+    shown = map(partial(_with_moved, options, runs[0]), corrected, moved)
+    return results.Compared(
+        comparisons=tuple(shown), rankings=tuple(rankings), drop=options.fail_if_drop
+    )
 
 
 def _options_of_languages(
@@ -283,18 +294,20 @@ def _comparison(
     numbers = paired.reader.groups
     names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
+    files, inputs = list(paired.reader.files), {record.input_name for record in run.records}
     groups = [
         replace(
-            sums.compared(name, paired.reader.slice_of(name), resamples[name != WHOLE]),
+            sums.compared(name, rows := paired.reader.slice_of(name), resamples[name != WHOLE]),
             measure=measure,
+            lost=tuple(
+                results.LostRows(
+                    input_name=files[file], rows=number, is_gone=files[file] not in inputs
+                )
+                for file, number in sums.lost(rows)
+            ),
         )
         for name in names
     ]
-    moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
-    explain = None
-    fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
-    if fallen is not None and measure in SCORES and not options.is_ranking:
-        explain = shlex.join(("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}"))
     return results.Comparison(
         run=sums.names[0],
         against=sums.names[1],
@@ -307,9 +320,7 @@ def _comparison(
         settings=sums.settings,
         whole=groups[0],
         groups=tuple(groups[1:]),
-        moved=moved,
         system=None if options.systems is None else options.system_column,
-        explain=explain,
         warnings=_warnings_of(groups[0], options, paired, sums, too_strict),
     )
 
@@ -377,26 +388,57 @@ def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
         )
 
 
-def _moved(
-    paired: Paired, sums: PairedGroups, run: FinishedRun, key: Sequence[str]
-) -> tuple[results.MovedRow, ...]:
-    files, groups, moved = list(paired.reader.files), list(paired.reader.groups), sums.moved()
-    places = [RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
-    named = read_rows(run, places, key) if key else [None] * len(moved)
-    return tuple(
+class _Moved(NamedTuple):
+    """Rows of each group that moved furthest, and the names of inputs and groups by number."""
+
+    rows: Entries
+    files: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+
+def _with_moved(
+    options: CompareOptions, run: FinishedRun, comparison: results.Comparison, moved: _Moved
+) -> results.Comparison:
+    """Add the rows that a verdict rests on, and the command that explains the first."""
+    key = () if options.is_ranking else options.key
+    rows, blamed = moved.rows, {*comparison.blamed}
+    is_whole = blamed == {WHOLE}
+    is_blamed = np.array([is_whole or one in blamed for one in moved.groups], dtype=np.bool_)
+    rank = ~is_blamed[rows["group"]]
+    order = np.lexsort((rows["row"], rows["file"], -np.abs(rows["change"]), rank))
+    rows, rank = rows[order], rank[order]
+    fell = rows["change"] < 0
+    chosen = np.append(rows[fell][: options.moved_rows], rows[~fell][: options.moved_rows])
+    if not blamed:
+        chosen = chosen[np.lexsort((chosen["row"], chosen["file"], -np.abs(chosen["change"])))]
+    places = [RowPlace(moved.files[row["file"]], int(row["row"])) for row in chosen]
+    named = read_rows(run, places, key) if key else [None] * len(places)
+    shown = tuple(
         results.MovedRow(
-            change=_change(float(mine["score"]), float(theirs["score"])),
-            score=float(mine["score"]),
-            against_score=float(theirs["score"]),
+            change=_change(float(row["score"]), float(row["against_score"])),
+            score=float(row["score"]),
+            against_score=float(row["against_score"]),
             file=place.input_name,
             row=place.row,
-            against_file=files[theirs["file"]],
-            against_row=int(theirs["row"]),
-            group=groups[mine["group"]],
+            against_file=moved.files[row["against_file"]],
+            against_row=int(row["against_row"]),
+            group=moved.groups[row["group"]],
             key=tuple(keys_of(column_of(own, name)).of_rows[0] for name in key),
         )
-        for (mine, theirs), place, own in zip(moved, places, named, strict=True)
+        for row, place, own in zip(chosen, places, named, strict=True)
     )
+    explain = None
+    fallen = next((row for row in shown if row.change < 0), None)
+    is_evidence = not comparison.failures or (blamed and fell.any() and not rank[fell][0])
+    if (
+        fallen is not None
+        and is_evidence
+        and comparison.measure in SCORES
+        and not options.is_ranking
+    ):
+        place = f"--row={fallen.file}:{fallen.row}"
+        explain = shlex.join(("bertscore-beam", "explain", run.folder.shown, place))
+    return replace(comparison, moved=shown, explain=explain)
 
 
 def _change(score: float, against: float) -> float:

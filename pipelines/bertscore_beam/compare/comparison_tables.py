@@ -12,7 +12,7 @@ from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.records.groups import group_name, value_name
 from bertscore_beam.run.output import TextTable
-from bertscore_core.stats.caveats import caveat_cells
+from bertscore_core.stats.caveats import CaveatKind, caveat_cells
 from bertscore_core.stats.paired import POWER
 
 _NONE = ""
@@ -21,6 +21,9 @@ _PASSED = {True: "passed", False: "not passed", None: "not judged"}
 
 _SHOWN_ROWS = 10
 """Most rows that moved which are printed; the document has more."""
+
+_NAMED = 3
+"""Most rows and groups that a short answer names."""
 
 
 def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
@@ -35,13 +38,19 @@ def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
     return (
         TextTable("Answer", ("", ""), list(answer_of(compared))),
         *chain.from_iterable(_comparison_tables(one, measures) for one in compared.comparisons),
-        *_next_step(compared.comparisons),
+        *_next_step(compared),
     )
 
 
 def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield the answer first: the gate, and for each comparison what has changed."""
-    if any(comparison.drop is not None for comparison in compared.comparisons):
+    yield from gate_of(compared)
+    yield from changes_of(compared)
+
+
+def gate_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
+    """Yield what the gate says, and why; nothing without one."""
+    if compared.drop is not None:
         yield "gate", _PASSED[compared.passed]
         failures = failures_of(compared)
         for words in failures[:_SHOWN_ROWS]:
@@ -50,9 +59,13 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
         for comparison in compared.comparisons:
             yield from _notices(comparison)
+
+
+def changes_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
+    """Yield what has changed in each comparison."""
     corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
     for comparison in compared.comparisons:
-        counts = Counter(verdict(group, comparison) for group in comparison.by_change)
+        counts = Counter(comparison.verdict(group) for group in comparison.by_change)
         groups = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         whole = (
             f"{_over(comparison)} against {comparison.against}",
@@ -65,7 +78,6 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             yield "languages", f"{len(comparison.languages) - _SHOWN_ROWS:,} more, in the table"
         lines = [whole, *([("groups", groups)] if groups else [])]
         yield from lines if comparison.num_languages < 2 else reversed(lines)
-        yield from (("caveat", sentence) for sentence in comparison.caveats)
 
 
 def _over(comparison: results.Comparison) -> str:
@@ -76,7 +88,7 @@ def _over(comparison: results.Comparison) -> str:
 
 def _change(group: results.GroupComparison, comparison: results.Comparison, corrected: str) -> str:
     """Say what became of a group, with the difference and the p value of any difference."""
-    words, result, measure = verdict(group, comparison), group.result, comparison.measure
+    words, result, measure = comparison.verdict(group), group.result, comparison.measure
     if result.interval is None:
         return words
     difference = _number(measure, result.difference, "+")
@@ -100,30 +112,40 @@ def _notices(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
             yield kind, f"{len(said) - _SHOWN_ROWS:,} more groups"
 
 
-def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
-    """Say in a word or two what became of a group."""
-    if group.is_significant:
-        return "better" if (group.result.difference or 0.0) > 0 else "worse"
-    if group.is_unchanged:
-        return _same(comparison)
-    return "cannot be judged" if group.p_adjusted is None else "no clear difference"
-
-
-def _same(comparison: results.Comparison) -> str:
-    return "unchanged" if comparison.system is None else "equal"
-
-
 def _sides(comparison: results.Comparison) -> tuple[str, str]:
     """Return what the two sides are called in tables: of systems their names."""
     return ("run", "against") if comparison.system is None else (comparison.run, comparison.against)
 
 
-def _next_step(comparisons: Sequence[results.Comparison]) -> Iterator[TextTable]:
-    fallen = [one for one in comparisons if one.explain is not None]
-    if fallen:
-        worst = min(fallen, key=lambda one: min(row.change for row in one.moved))
+def _next_step(compared: results.Compared) -> Iterator[TextTable]:
+    if (command := _next_command(compared)) is not None:
         words = "Next, token by token, the row with the largest loss:"
-        yield TextTable("Next step", ("",), [(words,), (str(worst.explain),)])
+        yield TextTable("Next step", ("",), [(words,), (command,)])
+
+
+def _next_command(compared: results.Compared) -> str | None:
+    """Return the command that explains the row with the largest loss, of what failed the gate."""
+    failed = [one for one in compared.comparisons if one.failures]
+    fallen = [one for one in failed or compared.comparisons if one.explain is not None]
+    losses = (next(row.change for row in one.moved if row.change < 0) for one in fallen)
+    return min(zip(losses, (one.explain for one in fallen), strict=True), default=(0, None))[1]
+
+
+def evidence_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
+    """Yield what a failed gate rests on: rows that are lost, rows that fell, the next command."""
+    failed = [one for one in compared.comparisons if one.failures]
+    for one in failed[:1]:
+        for group in one.by_change[:_NAMED]:
+            if group.gate is not None and group.gate.rows_lost:
+                lost = "; ".join(map(str, group.lost[:_NAMED]))
+                yield "rows lost", f"{group_name(group.group)} {group.counts.missing:,}: {lost}"
+        fallen = [row for row in one.moved if row.change < 0 and one.explain is not None]
+        for row in fallen[:_NAMED]:
+            change = _number(one.measure, row.change, "+")
+            name = [group_name(row.group)] if one.by else []
+            yield "fell", " ".join((change, *name, f"{row.file}:{row.row}"))
+    if failed and (command := _next_command(compared)) is not None:
+        yield "next", command
 
 
 def document_of(compared: results.Compared) -> dict[str, Any]:
@@ -167,12 +189,19 @@ def warnings_in(compared: results.Compared) -> tuple[str, ...]:
     words = [
         (comparison.measure, warning if is_alone else f"{comparison.against}: {warning}")
         for comparison in compared.comparisons
-        for warning in (*comparison.warnings, *(() if compared.rankings else comparison.caveats))
-    ]
-    words += [
-        (ranking.measure, caveat) for ranking in compared.rankings for caveat in ranking.caveats
+        for warning in comparison.warnings
     ]
     return told_once(words, {comparison.measure for comparison in compared.comparisons})
+
+
+def caveats_in(compared: results.Compared) -> tuple[str, ...]:
+    """Return the caveats of all comparisons, or rankings, each once: of the first that has it."""
+    said: dict[tuple[str, CaveatKind], str] = {}
+    for one in compared.rankings or compared.comparisons:
+        for kind, words in one.caveats.items():
+            said.setdefault((one.measure, kind), words)
+    told = ((measure, words) for (measure, _), words in said.items())
+    return told_once(told, {comparison.measure for comparison in compared.comparisons})
 
 
 def told_once(told: Iterable[tuple[str, str]], measures: Collection[str]) -> tuple[str, ...]:
@@ -201,7 +230,7 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
         values["p_value"] = group.p_value
         values["result"]["repeats"] = group.result.repeats
         if group.gate is not None:
-            values["gate"]["judged"] = group.gate.judged
+            values["gate"] |= {"judged": group.gate.judged, "failures": group.gate.failures}
         for name in ("missing", "missing_fraction"):
             values["counts"][name] = getattr(group.counts, name)
     return plain
@@ -224,6 +253,7 @@ def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterato
     both = [[comparison.whole], changed]
     ordered = chain(*(both if comparison.num_languages < 2 else reversed(both)))
     yield _scores_table("Scores", comparison, list(ordered), measures)
+    yield from _lost_table(comparison)
     yield from _moved_table(comparison)
 
 
@@ -261,9 +291,26 @@ def _scores_table(
             row.append(("caveats", caveat_cells(group.caveats)))
         rows.append(row)
     if same := len(comparison.groups) - sum(group is not comparison.whole for group in shown):
-        first = f"{same:,} {'group' if same == 1 else 'groups'} {_same(comparison)}"
+        first = f"{same:,} {'group' if same == 1 else 'groups'} {comparison.same}"
         rows.append([(name, first if at == 0 else _NONE) for at, (name, _) in enumerate(rows[0])])
     return _table(title, rows)
+
+
+def _lost_table(comparison: results.Comparison) -> Iterator[TextTable]:
+    """Yield the groups that have lost rows, with their inputs: those that failed the gate first."""
+    groups = comparison.by_change or (comparison.whole,)
+    lost = [
+        [
+            *_group_cells(group.group, comparison.by or ("rows",), comparison.num_languages),
+            ("rows lost", f"{own.rows:,}"),
+            ("input", own.input_name),
+            ("", "not in this run" if own.is_gone else ""),
+        ]
+        for group in groups
+        for own in group.lost
+    ]
+    if lost:
+        yield _table("Rows lost", lost[:_SHOWN_ROWS])
 
 
 def _moved_table(comparison: results.Comparison) -> Iterator[TextTable]:

@@ -43,6 +43,9 @@ from bertscore_beam.dump.columns import shown_number
 from bertscore_core.stats.paired import holm, least_p
 from bertscore_core.tokens import BoolArray
 
+_MOST_INPUTS = 3
+"""Most inputs of lost rows that a sentence names."""
+
 LUCK = 0.3
 """By how much a run that has passed may be better than it really is, in standard errors."""
 
@@ -137,15 +140,15 @@ def _gate_of(
             f"{_drop_p_value(group, options) or 0.0:.2g}"
         )
         return results.GroupGate(p_value=p_value, notice=words)
-    failures = []
+    worse = None
     if p_value is not None and p_value < 1 - options.confidence:
-        failures = [
+        worse = (
             f"it is lower by more than {drop:g}: the difference is "
             f"{shown_number(group.measure, result.difference or 0.0, 6, '+')}, and "
             f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
             f"{f', over {_units(group)}' if result.repeats else ''}"
-        ]
-    return results.GroupGate(p_value=p_value, failures=tuple(failures))
+        )
+    return results.GroupGate(p_value=p_value, worse=worse)
 
 
 def _able(units: Sequence[int], level: float) -> BoolArray:
@@ -183,8 +186,8 @@ def _judge_lost_rows(
     if not is_above and (counts.pairs or not counts.missing or limit == 1):
         return gate
     words = (
-        f"{counts.missing:,} rows that the other side has scored have no score here: "
+        f"rows lost: {counts.missing:,} that the other side has scored have no score here, "
         f"{counts.missing_fraction:.2%} of its rows; expected at most {limit:.2%} "
-        "(--max-missing-fraction)"
+        f"(--max-missing-fraction). They are {', '.join(map(str, group.lost[:_MOST_INPUTS]))}"
     )
-    return replace(gate, failures=(*gate.failures, words))
+    return replace(gate, rows_lost=words)

@@ -1,18 +1,26 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.keyed_rows import Clipped, Entries, RowReader, pair_entries, row_buckets
+from bertscore_beam.compare.keyed_rows import (
+    ENTRY,
+    Clipped,
+    Entries,
+    RowReader,
+    pair_entries,
+    row_buckets,
+)
 from bertscore_beam.compare.repeats import GOLDEN, Keys
 from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump.census import MOST_GROUPS, Group
@@ -51,7 +59,18 @@ _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
 """A smaller correlation of neighbours is not shown, nor one of fewer standard errors."""
 
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
-_Moved = list[tuple[Entries, Entries]]
+_MOVED = np.dtype(
+    [
+        ("change", "<f8"),
+        ("group", "<u4"),
+        *((name, ENTRY[name]) for name in ("file", "row", "score")),
+        *((f"against_{name}", ENTRY[name]) for name in ("file", "row", "score")),
+    ]
+)
+"""A row that moved by more than the noise: 52 bytes."""
+
+_MOST_INPUTS = 10
+"""Most inputs of lost rows that a group names."""
 _NO_SCORES = ExactSums(steps=(0, 0))
 _NO_PAIRS = PairedSums.of(np.zeros(0))
 _NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
@@ -63,6 +82,7 @@ class PairedGroups:
     Attributes:
         sides: Positions of the two among all sides.
         names: What the two are called.
+        moved: The rows of each group that rose most, and those that fell most. Shape (M,).
         settings: How their settings differ: moves up to its noise need no reason.
     """
 
@@ -89,7 +109,8 @@ class PairedGroups:
         self._clusters = SumsByName[int, ClusterSums]()
         self._missing = SumsByName[int, ClusterSums]()
         self._unknown = SumsByName[int, UnknownTokens]()
-        self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
+        self._lost = defaultdict[int, Counter[int]](Counter)  # by group and input
+        self.moved = np.zeros(0, dtype=_MOVED)
         self._in_order = _RowsInOrder()
 
     def add(self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray) -> None:
@@ -114,6 +135,9 @@ class PairedGroups:
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
         missing = theirs[before & ~scored]
+        lost = np.column_stack([groups[before & ~scored], entries["file"][missing]])
+        for (group, file), rows in zip(*np.unique(lost, axis=0, return_counts=True), strict=True):
+            self._lost[int(group)][int(file)] += int(rows)
         clusters, of_groups = entries["cluster"][missing], groups[before & ~scored]
         of_groups, clusters = of_groups[clusters != 0], clusters[clusters != 0]
         for group in np.unique(of_groups).tolist():
@@ -148,12 +172,13 @@ class PairedGroups:
         moves = np.zeros(len(raw))
         with np.errstate(over="ignore"):
             np.subtract(mine["score"], theirs["score"], out=moves, where=np.abs(raw) > noise)
-        most = self._options.moved_rows
-        for sign, known in self._moved.items():
-            furthest = _least(-sign * moves, mine, most)
-            furthest = furthest[sign * moves[furthest] > 0]
-            candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
-            self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
+        if self._options.moved_rows:
+            far = np.flatnonzero(moves)
+            moved = np.zeros(len(far), dtype=_MOVED)
+            moved["change"], moved["group"] = moves[far], groups[far]
+            for name in ("file", "row", "score"):
+                moved[name], moved[f"against_{name}"] = mine[name][far], theirs[name][far]
+            self.moved = _furthest(np.append(self.moved, moved), self._options.moved_rows)
         if self._corpus is not None:
             self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
         clusters = self._clusters_of(mine, theirs)
@@ -194,14 +219,17 @@ class PairedGroups:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
-    def moved(self) -> _Moved:
-        """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
-        return sorted(chain(*self._moved.values()), key=_by_distance)
-
     def counts(self, groups: slice) -> results.PairCounts:
         """Return what became of the rows of some groups."""
         counts = self._counts[:, groups].sum(axis=1)
         return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
+
+    def lost(self, groups: slice) -> list[tuple[int, int]]:
+        """Return the inputs that lost most rows of some groups, and how many, most first."""
+        rows = Counter[int]()
+        for group in range(self._counts.shape[1])[groups]:
+            rows.update(self._lost.get(group, {}))
+        return rows.most_common(_MOST_INPUTS)
 
     def compared(self, name: Group, groups: slice, resamples: int) -> results.GroupComparison:
         """Return the comparison of a group, or of all of them; no p value is corrected."""
@@ -270,16 +298,12 @@ class PairedGroups:
         return compare_corpora(mine, theirs, score, **how), 1
 
 
-def _least(values: Doubles, rows: Entries, most: int) -> IntArray:
-    """Return the positions of the rows with the least values; of equal ones the first rows."""
-    limit = np.partition(values, most - 1)[most - 1] if 0 < most < len(values) else math.inf
-    near = np.flatnonzero(values <= limit)
-    return near[np.lexsort((rows["row"][near], rows["file"][near], values[near]))[:most]]
-
-
-def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
-    mine, theirs = two
-    return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
+def _furthest(moved: Entries, most: int) -> Entries:
+    """Return the rows of each group that rose most and fell most, at most so many of each kind."""
+    kinds = moved["group"].astype(np.int64) * 2 + (moved["change"] > 0)
+    order = np.lexsort((moved["row"], moved["file"], -np.abs(moved["change"]), kinds))
+    kinds = kinds[order]
+    return moved[order[np.arange(len(order)) - np.searchsorted(kinds, kinds) < most]]
 
 
 class _RowsInOrder:

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 
 from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump.census import WHOLE, Group
-from bertscore_beam.records.groups import group_name
-from bertscore_core.stats.caveats import Caveat, CaveatOfGroups, caveat_messages, caveats_of_groups
+from bertscore_beam.records.groups import group_name, group_values
+from bertscore_core.stats.caveats import (
+    Caveat,
+    CaveatKind,
+    CaveatOfGroups,
+    GroupCaveats,
+    caveat_messages,
+    caveats_of_groups,
+)
 from bertscore_core.stats.paired import CorpusResult, PairedResult, least_p
 
 
@@ -75,21 +82,43 @@ class GroupGate:
     Attributes:
         p_value: That of a true difference below the drop, corrected for all tests of the command;
             None where no p value could be low enough, or there is no error.
-        failures: Why the gate is not passed, in words; nothing if it is.
+        worse: How it is lower by more than the drop, in words; None if that is not shown.
+        rows_lost: How it has lost too many rows, in words; None if it has not.
         not_judged: Why the group cannot be judged, in words; None if it can.
         notice: That it is lower and passes, since too few units have moved for a proof; None if
             that is not so.
     """
 
     p_value: float | None
-    failures: tuple[str, ...] = ()
+    worse: str | None = None
+    rows_lost: str | None = None
     not_judged: str | None = None
     notice: str | None = None
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why the gate is not passed, in words; nothing if it is."""
+        return tuple(filter(None, (self.worse, self.rows_lost)))
 
     @property
     def judged(self) -> bool:
         """Whether the group can be judged."""
         return self.not_judged is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRows:
+    """Rows of an input that AGAINST has scored and RUN has not, and whether RUN lacks the input."""
+
+    input_name: str
+    rows: int
+    is_gone: bool
+
+    def __str__(self) -> str:
+        """Name the input, and say what became of its rows."""
+        if self.is_gone:
+            return f"{self.rows:,} of {self.input_name}, an input that is not in this run"
+        return f"{self.rows:,} of {self.input_name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +139,7 @@ class GroupComparison:
             and in rankings.
         caveats: Why the difference may say less than it seems to.
         measure: What they are compared by.
+        lost: The inputs of the missing rows, those with most of them first; at most ten.
     """
 
     group: Group
@@ -123,6 +153,7 @@ class GroupComparison:
     corpus: CorpusResult | None = None
     caveats: tuple[Caveat, ...] = ()
     measure: str = "f1"
+    lost: tuple[LostRows, ...] = ()
 
     @property
     def p_value(self) -> float | None:
@@ -188,10 +219,11 @@ class Comparison:
         drop: The drop that the gate looks for; None without a gate.
         groups: Each group, in order; empty without `--by`.
         moved: The rows that rose most and those that fell most, beyond the noise, furthest first.
+            After a failed gate those that fell come first, and of these the rows of `blamed`.
         warnings: What the reader has to know besides, in sentences.
         system: Column of the systems; None where runs are compared.
-        explain: Command that explains the row that fell most; None if none fell, in rankings, and
-            for measures that are no BERTScore.
+        explain: Command that explains the row of `moved` that fell first; None if none fell, in
+            rankings, for measures that are no BERTScore, and if the gate has failed elsewhere.
         languages: Each language by itself, or each group of it, without a gate; empty if rows have
             one, in rankings, and where the groups are by language.
         num_languages: Languages with scores on a side; 1 if all are scored alike.
@@ -215,6 +247,34 @@ class Comparison:
     languages: tuple[GroupComparison, ...] = ()
     num_languages: int = 1
 
+    def verdict(self, group: GroupComparison) -> str:
+        """Say in a word or two what became of a group; "worse" is what has failed a gate."""
+        if group.gate is not None and group.gate.failures:
+            kinds = {"worse": group.gate.worse, "rows lost": group.gate.rows_lost}
+            return " and ".join(word for word, failure in kinds.items() if failure)
+        if group.is_significant:
+            lower = "worse" if self.drop is None else "lower"
+            return "better" if (group.result.difference or 0.0) > 0 else lower
+        if group.is_unchanged:
+            return self.same
+        if group.p_adjusted is None:
+            return "rows lost" if group.counts.missing else "cannot be judged"
+        return "no clear difference"
+
+    @property
+    def same(self) -> str:
+        """What a group is called that has not changed."""
+        return "unchanged" if self.system is None else "equal"
+
+    @property
+    def blamed(self) -> tuple[Group, ...]:
+        """The groups that are worse; if only the whole is, all of them together."""
+        return tuple(
+            one.group
+            for one in (*self.groups, self.whole)
+            if one.gate is not None and one.gate.worse is not None
+        )
+
     def clearest_languages(self, most: int) -> tuple[GroupComparison, ...]:
         """Return the languages that have changed most clearly, in the order of names."""
         clearest = sorted(self.languages, key=_order)[:most]
@@ -226,13 +286,12 @@ class Comparison:
         return tuple(sorted(self.groups, key=_order))
 
     @property
-    def caveats(self) -> tuple[str, ...]:
-        """The caveats of the whole, and how many groups have each, in sentences."""
-        groups, languages = map(_caveats_of, (self.groups, self.languages))
-        has_any = self.whole.counts.pairs > 0
-        return (
-            *caveat_messages(self.whole.caveats if has_any else (), groups, len(self.groups)),
-            *caveat_messages((), languages, len(self.languages), "groups by language"),
+    def caveats(self) -> dict[CaveatKind, str]:
+        """The caveats in sentences, each of the widest thing that it holds of, by kind."""
+        return caveat_messages(
+            self.whole.caveats,
+            GroupCaveats(_caveats_of(self.groups), len(self.groups)),
+            GroupCaveats(_caveats_of(self.languages), len(self.languages), "groups by language"),
         )
 
     @property
@@ -252,7 +311,7 @@ class Comparison:
 
 
 def _caveats_of(groups: Sequence[GroupComparison]) -> tuple[CaveatOfGroups, ...]:
-    return caveats_of_groups((group_name(one.group), one.caveats) for one in groups)
+    return caveats_of_groups((group_values(one.group), one.caveats) for one in groups)
 
 
 def _order(group: GroupComparison) -> tuple[bool, float, float]:
@@ -319,28 +378,32 @@ class Ranking:
     measure: str
 
     @property
-    def caveats(self) -> tuple[str, ...]:
-        """How many of the pairs have each caveat, in sentences."""
+    def caveats(self) -> dict[CaveatKind, str]:
+        """How many of the pairs have each caveat, in sentences by kind."""
         of = f" of {group_name(self.group)}" if self.group != WHOLE else ""
-        pairs = ((group_name((one.system, one.other)), one.caveats) for one in self.pairs)
-        return caveat_messages(
-            (), caveats_of_groups(pairs), len(self.pairs), f"pairs of systems{of}"
+        pairs = caveats_of_groups(
+            ([f"{one.system} / {one.other}"], one.caveats) for one in self.pairs
         )
+        return caveat_messages((), GroupCaveats(pairs, len(self.pairs), f"pairs of systems{of}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """All comparisons of a command: of each measure one for each AGAINST, or pair of systems.
 
-    With systems there are rankings of the whole, then of each group.
+    With systems there are rankings of the whole, then of each group. `drop` is that of the gate;
+    None without one.
     """
 
     comparisons: tuple[Comparison, ...]
     rankings: tuple[Ranking, ...] = ()
+    drop: float | None = None
 
     @property
     def passed(self) -> bool | None:
-        """Whether no gate has failed; None if none has, but a whole cannot be judged."""
+        """Whether no gate has failed; None if none has, but a whole or no run can be judged."""
         if any(comparison.failures for comparison in self.comparisons):
             return False
-        return None if any(comparison.not_judged for comparison in self.comparisons) else True
+        has_none = self.drop is not None and not self.comparisons
+        cannot = has_none or any(comparison.not_judged for comparison in self.comparisons)
+        return None if cannot else True

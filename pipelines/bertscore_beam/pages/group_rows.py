@@ -72,7 +72,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     return Outcome(
         shown=tuple(tables),
         document={**about, **({"languages": languages} if languages else {}), "groups": rows},
-        warnings=caveat_messages_of(groups, own),
+        notices=tuple(caveat_messages_of(groups, own).values()),
         is_answer=True,
     )
 

@@ -7,7 +7,7 @@ style but the page's own.
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare.comparison_tables import verdict
 from bertscore_beam.compare.results import Compared, Comparison, GroupComparison
 from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.pages import cards, charts, words
@@ -24,7 +23,7 @@ from bertscore_beam.pages.report_options import MEASURE
 from bertscore_beam.records.show_groups import shown_metrics
 from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import escape_line, format_duration
-from bertscore_core.stats.caveats import caveat_cells
+from bertscore_core.stats.caveats import CaveatKind, caveat_cells
 
 MOST_ROWS = 1000
 """Most groups in one table: 10,000 of them would make a page that browsers are slow to show."""
@@ -77,8 +76,8 @@ def render(data: ReportData) -> str:
         changed=_changed(data),
         standing=_standing,
         gate_words=_gate_words,
-        caveats_by_words=_caveats(data),
-        verdict=verdict,
+        caveats=list(caveat_sentences(data)),
+        signs=_SIGNS,
         segments_of=cards.segments_of,
         marked_texts=cards.marked_texts,
         own_key=lambda row: _own_key(data, row),
@@ -160,14 +159,16 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
     if against is None:
         return "", "", ""
     if against.drop is not None:
+        failed = {kind for one in data.changes for kind in _failed_kinds(one)}
+        words = " and ".join(kind for kind in ("worse", "rows lost") if kind in failed)
         return {
-            False: ("bad", "Worse", "the gate is not passed"),
+            False: ("bad", words.capitalize(), "the gate is not passed"),
             None: ("bad", "Not judged", "there are too few rows to tell"),
             True: ("good", "Passed", f"no drop of more than {against.drop:g} is shown"),
         }[Compared(comparisons=data.changes).passed]
     sides = [(one, group) for one in data.changes for group in (one.whole, *one.groups)]
     found = {
-        word: {group.group for one, group in sides if verdict(group, one) == word}
+        word: {group.group for one, group in sides if one.verdict(group) == word}
         for word in ("worse", "better")
     }
     worse, better = (len(own - {WHOLE}) for own in found.values())
@@ -176,20 +177,36 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
         return "bad", "Worse", of_groups + (f", {better:,} better" if worse and better else "")
     if found["better"]:
         return "good", "Better", of_groups
-    word = verdict(against.whole, against)
+    word = against.verdict(against.whole)
     return "", f"{word[0].upper()}{word[1:]}", ""
 
 
+def _failed_kinds(comparison: Comparison) -> Iterator[str]:
+    for group in (comparison.whole, *comparison.groups):
+        if group.gate is not None and group.gate.failures:
+            yield from comparison.verdict(group).split(" and ")
+
+
+_SIGNS = {
+    "worse": "worse",
+    "worse and rows lost": "worse",
+    "rows lost": "lost",
+    "lower": "lower",
+    "better": "better",
+}
+"""What has changed, in the order in which it is shown, and the colour of each."""
+
+
 def _changed(data: ReportData) -> dict[str, list[tuple[Comparison, GroupComparison]]]:
-    """Return the groups that are worse or do not pass the gate, and those that are better."""
-    changed: dict[str, list[tuple[Comparison, GroupComparison]]] = {"worse": [], "better": []}
+    """Return what has changed by its verdict: what failed the gate first, and no whole else."""
+    changed: dict[str, list[tuple[Comparison, GroupComparison]]] = {word: [] for word in _SIGNS}
     for against in data.changes:
         for group in (against.whole, *against.by_change):
-            word = verdict(group, against)
+            word = against.verdict(group)
             has_failed = group.gate is not None and group.gate.failures
-            if has_failed or (group is not against.whole and word in changed):
-                changed["worse" if has_failed else word].append((against, group))
-    return changed
+            if word in changed and (has_failed or group is not against.whole):
+                changed[word].append((against, group))
+    return {word: own for word, own in changed.items() if own}
 
 
 def _gate_words(group: GroupComparison) -> str:
@@ -200,22 +217,24 @@ def _gate_words(group: GroupComparison) -> str:
     return "; ".join(gate.failures) or gate.not_judged or gate.notice or "passed"
 
 
-def _caveats(data: ReportData) -> dict[str, list[str]]:
-    """Return caveats in sentences, each with what has it: a change, or the means."""
-    found: dict[str, list[str]] = {}
-    for one in data.changes:
-        name = "change" if one.measure == MEASURE else f"change of {one.measure}"
-        for sentence in one.caveats:
-            found.setdefault(sentence, []).append(name)
-    for sentence in data.caveats:
-        found.setdefault(sentence, []).append("means")
-    return found
+def caveat_sentences(data: ReportData) -> Iterator[str]:
+    """Yield each caveat once, with what has it: a change, or the means."""
+    sides = [
+        ("change" if one.measure == MEASURE else f"change of {one.measure}", one.caveats)
+        for one in data.changes
+    ]
+    sides.append(("means", data.caveats))
+    for kind in CaveatKind:
+        said = {name: own[kind] for name, own in sides if kind in own}
+        if said:
+            names = ", ".join(said)
+            yield f"{names[0].upper()}{names[1:]}: {next(iter(said.values()))}"
 
 
 def _standing(against: Comparison) -> dict[str, int]:
     """Count the groups that are neither worse nor better, by what became of them."""
-    counts = Counter(verdict(group, against) for group in against.by_change)
-    return {word: count for word, count in counts.items() if word not in ("worse", "better")}
+    counts = Counter(against.verdict(group) for group in against.by_change)
+    return {word: count for word, count in counts.items() if word not in _SIGNS}
 
 
 def _own_key(data: ReportData, row: ChosenRow) -> tuple[str | None, ...]:

@@ -13,6 +13,7 @@ from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.pages.report_options import MEASURE, ReportOptions
 from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow, caveat_messages_of
+from bertscore_core.stats.caveats import CaveatKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +162,8 @@ class ReportData:
         return f" over {number} languages" if number else ""
 
     @property
-    def caveats(self) -> tuple[str, ...]:
-        """Why the means may say less than they seem to, in sentences."""
+    def caveats(self) -> dict[CaveatKind, str]:
+        """Why the means may say less than they seem to, in sentences by kind."""
         return caveat_messages_of((self.total, *self.groups), self.scored_languages)
 
 

@@ -38,6 +38,7 @@ from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
     CaveatOfGroups,
+    GroupCaveats,
     caveat_messages,
     caveats_of_groups,
     caveats_of_mean,
@@ -320,18 +321,18 @@ def metric_columns_in(group: Mapping[str, Any]) -> dict[str, str]:
 
 def caveat_messages_of(
     rows: Sequence[GroupRow], languages: Sequence[GroupRow] = ()
-) -> tuple[str, ...]:
+) -> dict[CaveatKind, str]:
     """Return the caveats of all rows, which come first, of groups, and of languages, in words."""
     whole, *groups = rows
-    of_languages = _caveats_of_groups(languages)
-    return (
-        *caveat_messages(whole.caveats, _caveats_of_groups(groups), len(groups)),
-        *caveat_messages((), of_languages, len(languages), "groups by language"),
+    return caveat_messages(
+        whole.caveats,
+        GroupCaveats(_caveats_of_groups(groups), len(groups)),
+        GroupCaveats(_caveats_of_groups(languages), len(languages), "groups by language"),
     )
 
 
 def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[CaveatOfGroups, ...]:
-    return caveats_of_groups((group_name(row.group), row.caveats) for row in groups)
+    return caveats_of_groups((group_values(row.group), row.caveats) for row in groups)
 
 
 def caveats_of_metrics(row: GroupRow) -> list[dict[str, Any]]:
@@ -348,15 +349,16 @@ def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[Caveat]:
 def caveat_messages_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the same of the summary of a run."""
     groups, languages = summary.get("groups", {}), summary.get("languages", {})
-    of_languages = ((name, read_caveats(own.get("caveats", ()))) for name, own in languages.items())
-    return (
-        *caveat_messages(
-            read_caveats(summary.get("caveats", ())),
-            [CaveatOfGroups(**own) for own in groups.get("caveats", ())],
-            groups.get("number", 0),
-        ),
-        *caveat_messages((), caveats_of_groups(of_languages), len(languages), "languages"),
+    of_languages = caveats_of_groups(
+        ([name], read_caveats(own.get("caveats", ()))) for name, own in languages.items()
     )
+    of_groups = [CaveatOfGroups(**own) for own in groups.get("caveats", ())]
+    messages = caveat_messages(
+        read_caveats(summary.get("caveats", ())),
+        GroupCaveats(of_languages, len(languages), "languages"),
+        GroupCaveats(of_groups, groups.get("number", 0)),
+    )
+    return tuple(messages.values())
 
 
 def value_name(value: str | None) -> str:
@@ -366,7 +368,12 @@ def value_name(value: str | None) -> str:
 
 def group_name(group: Group) -> str:
     """Return the name of a group for a sentence."""
-    return " / ".join(value_name(value) or "(empty)" for value in group)
+    return " / ".join(group_values(group))
+
+
+def group_values(group: Group) -> list[str]:
+    """Return the values of a group as they are shown in a sentence."""
+    return [value_name(value) or "(empty)" for value in group]
 
 
 def _number(value: Any) -> float | None:

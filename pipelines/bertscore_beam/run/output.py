@@ -174,7 +174,9 @@ class Outcome:
     Attributes:
         text: What is printed as it is, `--json` or not.
         document: The result as plain values, for `--json`; None to take the tables. A mapping gets
-            the exit status and the warnings as well.
+            the exit status, the warnings and the notices as well.
+        failures: Why a gate is not passed: the tables say it, so it is printed with JSON only.
+        notices: What a reader should know of the result, such as a caveat: unless it is quiet.
         is_answer: Whether the printed text is the only result, so that the command has failed if it
             cannot be printed.
     """
@@ -183,7 +185,9 @@ class Outcome:
     text: str | None = None
     shown: tuple[TextTable, ...] = ()
     document: Any = None
+    failures: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     is_answer: bool = False
 
 

@@ -21,6 +21,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
+from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.records.records import PENDING_FILE, delete_plans
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
@@ -263,6 +264,7 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         shown=show_scores(summary, folder.root),
         document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
+        notices=caveat_messages_in(summary),
     )
 
 

@@ -263,7 +263,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     return Outcome(
         shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
-        warnings=caveat_messages_in(summary),
+        notices=caveat_messages_in(summary),
     )
 
 

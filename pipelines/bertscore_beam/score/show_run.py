@@ -15,7 +15,7 @@ from bertscore_beam.metrics.table import (
     tokenized_warning,
 )
 from bertscore_beam.records.earlier_run import differences
-from bertscore_beam.records.groups import caveat_messages_in, no_groups_warning, read_caveats
+from bertscore_beam.records.groups import no_groups_warning, read_caveats
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.show_groups import show_groups_scored
@@ -111,7 +111,6 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         tokenized_warning(summary["tokenized"]),
         no_numbers_warning(summary.get("metrics", {})),
         no_groups_warning(summary, spec.group_by),
-        *caveat_messages_in(summary),
     )
     return [warning for warning in warnings if warning is not None]
 
@@ -303,6 +302,8 @@ def gate_messages(summary: Mapping[str, Any], rejects: str) -> list[str]:
         f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
     )
     values = {**summary, "few_rows": few, "listed_in": rejects, "unknown_shares": ", ".join(shares)}
+    reasons = (f"{reason} {rows:,}" for reason, rows in summary["rejected_reasons"].items())
+    values["by_reason"] = ", ".join(reasons) or "no row by itself"
     return [_GATES[name].format_map(values) for name in summary["failed_gates"]]
 
 
@@ -315,7 +316,8 @@ _GATES = {
     "min_rows": "{few_rows}",
     "max_reject_fraction": (
         "{reject_fraction:.2%} of the rows or files have no score, more than "
-        "--max-reject-fraction {max_reject_fraction:.2%} allows. Mend them, or allow more. "
+        "--max-reject-fraction {max_reject_fraction:.2%} allows: {by_reason}. Mend them, or "
+        "allow more. "
         "They are listed in {listed_in}; the scores are kept."
     ),
     "max_truncated_fraction": (

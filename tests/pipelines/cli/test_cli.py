@@ -38,7 +38,7 @@ def test_score_writes_everything_and_shows_a_table_or_one_document(dump, tmp_pat
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
     assert run["options"]["split_rows"] == 10
     assert "scored already" in ran(words).err
-    ended, folder, found = {"status": 0, "warnings": []}, str(tmp_path / "out"), []
+    ended, folder, found = {"status": 0, "warnings": [], "notices": []}, str(tmp_path / "out"), []
     for command in ([*words, "--dry-run"], words, ["check", folder]):
         said = ran([*command, "--quiet", "--json"])
         found.append(json.loads(said.out))

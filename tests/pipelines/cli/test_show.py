@@ -62,17 +62,18 @@ def test_no_text_of_an_outcome_controls_the_terminal(capsys):
 
 
 def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stderr(capsys):
-    outcome = Outcome(status=3, shown=(HEADED, PLAN), warnings=("too few rows",))
+    outcome = Outcome(status=3, shown=(HEADED, PLAN), warnings=("too few rows",), notices=("note",))
     with printing(OutputMode(json=True)):
         assert report(outcome) == 3
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {
         "status": 3,
         "warnings": ["too few rows"],
+        "notices": ["note"],
         "files": [{"name": "a", "rows": "1"}, {"name": "b", "rows": "2"}],
         "plan": {"rows": "2", "file rejected": ["a", "b"]},
     }
-    assert printed.err == "bertscore-beam: too few rows\n"
+    assert printed.err == "bertscore-beam: too few rows\nnote\n"
 
 
 def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
@@ -84,6 +85,7 @@ def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
     assert json.loads(lines[0]) == {
         "status": 0,
         "warnings": [],
+        "notices": [],
         "summary": {"f1": None, "rows": [1, 2]},
     }
     assert lines[1] == r'[{"a": "\u202e"}]'
@@ -92,7 +94,7 @@ def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
 def test_a_quiet_command_says_nothing_but_still_warns(capsys):
     with printing(OutputMode(quiet=True)):
         say("working")
-        report(Outcome(text="the result", warnings=("look",)))
+        report(Outcome(text="the result", warnings=("look",), notices=("note",)))
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("the result\n", "bertscore-beam: look\n")
     say("working")

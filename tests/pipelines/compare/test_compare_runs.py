@@ -308,7 +308,7 @@ def test_tokens_that_the_model_does_not_know_are_a_caveat_of_the_difference(two,
     caveat = Caveat(kind=CaveatKind.UNKNOWN_TOKENS, number=61 / ROWS)
     found = sole(run, before)
     assert caveat in found.whole.caveats
-    assert "The model does not know 25.4% of the tokens" in found.caveats[0]
+    assert "The model does not know 25.4% of the tokens" in found.caveats[CaveatKind.UNKNOWN_TOKENS]
     by_f1 = sole(run, before, measure=("f1",)).whole.caveats
     with_text = rows.append_column("length", pa.array(range(ROWS)))
     others = [made_run(tmp_path / name, {"a": with_text}) for name in ("one", "two")]
@@ -546,7 +546,7 @@ def test_texts_that_bleu_cuts_in_several_ways_are_compared_as_corpora_by_languag
     assert found.whole.corpus is None
     assert "several_tokenizers" in [own.kind for own in found.whole.caveats]
     assert [group.corpus is None for group in found.groups] == [False, False]
-    assert any("the corpus has no single score" in words for words in found.caveats)
+    assert any("the corpus has no single score" in words for words in found.caveats.values())
 
 
 def test_rows_that_moved_are_chosen_and_ordered_by_the_change_that_is_shown(tmp_path):

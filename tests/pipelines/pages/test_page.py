@@ -196,7 +196,8 @@ def test_the_words_worse_and_passed_stand_beside_the_colour():
     gate = replace(report.against, drop=0.5, whole=whole, groups=tuple(judged))
     one = report.against.by_change[0]
     few = replace(whole, gate=GroupGate(p_value=None, not_judged="got 3 rows; expected more"))
-    failed = replace(one, gate=GroupGate(p_value=0.001, failures=("it is lower by far",)))
+    failed = replace(one, gate=GroupGate(p_value=0.001, worse="it is lower by far"))
+    lost = replace(one, gate=GroupGate(p_value=1.0, rows_lost="rows lost: all"))
     same = replace(one, p_adjusted=0.9)
     rise = replace(one.result, difference=0.02, interval=(0.01, 0.03))
     risen = replace(one, group=("system-c", "de"), result=rise)
@@ -205,6 +206,10 @@ def test_the_words_worse_and_passed_stand_beside_the_colour():
         (replace(gate, groups=(failed,)), "bad", "<strong>Worse</strong>: the gate is not passed"),
         (replace(gate, whole=few, groups=(failed,)), "bad",
          "<strong>Worse</strong>: the gate is not passed"),
+        (replace(gate, groups=(lost,)), "bad",
+         "<strong>Rows lost</strong>: the gate is not passed"),
+        (replace(gate, groups=(failed, lost)), "bad",
+         "<strong>Worse and rows lost</strong>: the gate is not passed"),
         (replace(gate, whole=few), "bad",
          "<strong>Not judged</strong>: there are too few rows to tell"),
         (report.against, "bad", "<strong>Worse</strong>: 4 of 10 groups"),
@@ -215,11 +220,15 @@ def test_the_words_worse_and_passed_stand_beside_the_colour():
         (replace(report.against, whole=same, groups=(same,)), "",
          "<strong>No clear difference</strong>"),
     ):  # fmt: skip
-        page = render(replace(report, comparisons=(comparison,)))
+        page, groups = render(replace(report, comparisons=(comparison,))), comparison.groups
         assert f'<section class="answer {kind}" aria-label="Answer">' in page
         assert f'<p class="verdict">{words}</p>' in page
-        coloured = re.findall(r'class="(worse|better)">([^<]*)<', page.partition("<nav")[0])
-        assert all(colour == word for colour, word in coloured)
+        answer = page.partition("<nav")[0]
+        coloured = re.findall(r'class="(worse|lost|lower|better)">([^<]*)<', answer)
+        assert all(word.endswith(colour) for colour, word in coloured)
+        # What a gate has passed is not called worse.
+        is_worse = failed in groups or (comparison.drop is None and one in groups)
+        assert ("worse" in dict(coloured)) == is_worse
 
 
 def test_measures_that_go_to_100_have_two_decimals():
