@@ -135,10 +135,10 @@ def evidence_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield what a failed gate rests on: rows that are lost, rows that fell, the next command."""
     failed = [one for one in compared.comparisons if one.failures]
     for one in failed[:1]:
-        for group in one.by_change[:_NAMED]:
-            if group.gate is not None and group.gate.rows_lost:
-                lost = "; ".join(map(str, group.lost[:_NAMED]))
-                yield "rows lost", f"{group_name(group.group)} {group.counts.missing:,}: {lost}"
+        lost = [own for own in one.by_change if own.gate and own.gate.rows_lost]
+        for group in lost[:_NAMED]:
+            inputs = "; ".join(map(str, group.lost[:_NAMED]))
+            yield "rows lost", f"{group_name(group.group)} {group.counts.missing:,}: {inputs}"
         fallen = [row for row in one.moved if row.change < 0 and one.explain is not None]
         for row in fallen[:_NAMED]:
             change = _number(one.measure, row.change, "+")

@@ -142,7 +142,11 @@ def test_the_log_of_a_night_is_short_and_begins_with_what_matters(nights):
 def test_lost_rows_are_called_so_with_their_group_number_and_input(nights):
     folder, logs = nights
     said = f"{CELL_ROWS} of mt-b-zh.parquet, an input that is not in this run"
-    assert f"rows lost: mt-b / zh {CELL_ROWS}: {said}" in logs[3][1][:12]
+    log = logs[3][1]
+    assert f"rows lost: mt-b / zh {CELL_ROWS}: {said}" in log
+    first = [line for line in log[:10] if "the group mt-b / zh did not pass the gate" in line]
+    assert f"rows lost: {CELL_ROWS} that" in first[0]
+    assert said in first[0]
     page = (folder / "pages" / f"{DAYS[3]}.html").read_text()
     answer = page.partition('aria-label="Answer"')[2].partition("</section>")[0]
     assert "<strong>Rows lost</strong>: the gate is not passed" in answer
