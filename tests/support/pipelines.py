@@ -1,8 +1,10 @@
 """The pipelines of the jobs as a runner gets them: their steps depend on no input and no model."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
+import apache_beam as beam
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -12,11 +14,9 @@ from google.protobuf import json_format
 
 from bertscore_beam.baseline import job as of_baseline, sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.baseline.baseline_plan import BaselineJob, BaselinePlan
-from bertscore_beam.baseline.collect_sentences import read_stage
-from bertscore_beam.baseline.extract import SentenceIndex
+from bertscore_beam.baseline.collect_sentences import read_phases
 from bertscore_beam.baseline.layer_moments import ScorePairParts
-from bertscore_beam.baseline.sample import pair_stage, sample_stage
+from bertscore_beam.baseline.sample import pair_phases, sample_phases
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.idf import job as of_idf
 from bertscore_beam.idf.counting import Counting
@@ -27,32 +27,51 @@ from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart
+from bertscore_beam.run.beam_options import new_pipeline
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.progress import Build, Stage
-from bertscore_beam.run.runner import Runner, new_pipeline
+from bertscore_beam.run.phases import Phase, chunks_of
+from bertscore_beam.run.run_step import add_phases
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.score import job as of_score
 from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
-from bertscore_beam.tune.job import score_stage
+from bertscore_beam.tune.job import tune_phases
 from bertscore_beam.tune.layer_scores import ScoreParts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core import ScorerConfig
 
+Build = Callable[[beam.Pipeline], Any]
 
-def stages_of(options: RunOptions) -> list[Stage]:
-    """Return the stages of a job, each once, with made-up input."""
+
+class Pipeline(NamedTuple):
+    """A pipeline of a job, under a name; what adds its steps is called with an empty one."""
+
+    name: str
+    runner: Runner
+    build: Build
+
+    @classmethod
+    def of(cls, name: str, runner: Runner, phases: Iterable[Phase]) -> "Pipeline":
+        """Return the pipeline that does some phases."""
+        return cls(name, runner, partial(add_phases, phases=[*phases]))
+
+
+def pipelines_of(options: RunOptions) -> list[Pipeline]:
+    """Return the pipelines of a job, each once, with made-up input."""
     runner = Runner.of(options)
     folder = OutputFolder(options.output)
     match options:
         case ScoreOptions():
-            return [of_score._stage(runner, _score_spec(options, runner, folder))]
+            spec = _score_spec(options, runner, folder)
+            return [Pipeline("score", runner, partial(of_score.build_score_pipeline, spec=spec))]
         case IdfOptions():
             counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
-            return [of_idf._stage(runner, folder, counting)]
+            chunks = chunks_of(folder.path("plan"), "", runner.num_chunks)
+            return [Pipeline.of("idf", runner, of_idf.idf_phases(chunks, counting, folder))]
         case TuneOptions():
             step = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
-            return [score_stage(step, options, runner)]
+            return [Pipeline.of("score", runner, tune_phases(step, options.accelerator))]
         case BaselineOptions():
-            return list(_baseline_stages(options, runner, folder))
+            return list(_baseline_pipelines(options, runner, folder))
     raise TypeError(options)
 
 
@@ -79,24 +98,19 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
     )
 
 
-def _baseline_stages(
+def _baseline_pipelines(
     options: BaselineOptions, runner: Runner, folder: OutputFolder
-) -> Iterator[Stage]:
-    plan = BaselinePlan(
-        options=options,
-        runner=runner,
-        scoring=Runner.of(options.for_scoring),
-        output=options.output,
-        source=sources.Source(options=options, languages=(), policy=FetchPolicy()),
-    )
-    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
-    yield read_stage(job)
-    yield sample_stage(job)
-    yield pair_stage(job)
+) -> Iterator[Pipeline]:
+    scoring = Runner.of(options.for_scoring)
+    source = sources.Source(options=options, languages=(), policy=FetchPolicy())
+    yield Pipeline.of("read", runner, read_phases(source, folder, options.downloads))
+    yield Pipeline.of("sample", runner, sample_phases(folder, options))
+    yield Pipeline.of("pair", runner, pair_phases(folder, options.seed, {}))
     if options.idf:
-        yield of_baseline._count_stage(job, ScorerConfig(idf=True))
+        counted = of_baseline.count_phases(folder, ScorerConfig(idf=True))
+        yield Pipeline.of("count", scoring, counted)
     step = ScorePairParts(config=ScorerConfig(), backend="", folder=folder)
-    yield of_baseline._score_stage(job, step)
+    yield Pipeline.of("score", scoring, of_baseline.score_phases(step, options))
 
 
 def describe(runner: Runner, build: Build) -> dict[str, Any]:

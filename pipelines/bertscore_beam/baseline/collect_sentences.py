@@ -1,21 +1,20 @@
 """Read as many files as every language needs, and take its sample."""
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-
-import apache_beam as beam
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
-from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
+from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_phases
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
     SENTENCES_FOLDER,
     SampleRecord,
     SentenceFile,
+    Source,
     SourceFiles,
     failed_path,
     read_record,
@@ -28,10 +27,11 @@ from bertscore_beam.crawl.sampling import Hashes
 from bertscore_beam.crawl.warc import RECORDS, RECORDS_BROKEN
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run.folder import OutputFolder, read_run, write_run
+from bertscore_beam.run.job import Run
 from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.pool import Each
-from bertscore_beam.run.progress import Stage
-from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.progress import Expected
 from bertscore_core.errors import InputError, SignatureError
 
 _MARGIN = 1.1
@@ -42,7 +42,7 @@ _SHOWN = 5
 """Failed files that an error names."""
 
 
-def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, SampleRecord]]:
+def collect_samples(job: BaselineJob, run: Run) -> dict[str, SampleRecord]:
     """Take the sample of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
@@ -68,8 +68,8 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
         limits = {code: min(listed, options.max_files) for code, listed in limits.items()}
         reading = {code: min(limit, options.first_files) for code, limit in limits.items()}
     while reading:
-        yield from _read_files(job, files, reading)
-        yield _take_samples(job, files, reading)
+        _read_files(job, run, files, reading)
+        _take_samples(job, run, files, reading)
         following = {}
         for code, number in reading.items():
             sample = read_sample(job.folder, code)
@@ -89,27 +89,17 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
     return samples
 
 
-def read_stage(
-    job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
-) -> Stage:
-    """Return the stage that reads files; the worker that reads a file of the web fetches it."""
-    lanes = lanes_of_files(files, job.options.downloads)
+def read_phases(
+    source: Source, folder: OutputFolder, downloads: int, files: Sequence[SentenceFile] = ()
+) -> tuple[Phase]:
+    """Return the phase that reads files; the worker that reads a file of the web fetches it.
 
-    def build(root: beam.Pipeline) -> None:
-        step = Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
-        # A lane is one element, so that no runner can divide it and have more requests at a time.
-        # Every worker reads lanes; no text crosses a stage.
-        spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
-        _ = spread | "ReadLane" >> beam.ParDo(RunStep(step))
-
-    return Stage(
-        name="read",
-        runner=job.plan.runner,
-        build=build,
-        message=f"Reading {len(files):,} files for {', '.join(languages)}",
-        folder=SENTENCES_FOLDER,
-        amounts={file.sentences.rpartition("/")[2]: 1 for file in files},
-    )
+    A lane is one item, so that no runner can divide it and have more requests at a time. Every
+    worker reads lanes; no text crosses to the next phase.
+    """
+    lanes = given(lanes_of_files(files, downloads))
+    step = Each(partial(read_lane, source=source, folder=folder), lane_name)
+    return (Phase(name="ReadLanes", items=lanes, step=step),)
 
 
 def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
@@ -145,13 +135,18 @@ def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> i
 
 
 def _read_files(
-    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Iterator[Stage]:
+    job: BaselineJob, run: Run, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
+) -> None:
     asked = _asked_files(job, files, reading)
     lacking = _lacking(job, asked)
     if not lacking:
         return
-    yield read_stage(job, lacking, tuple(reading))
+    expected = Expected(
+        message=f"Reading {len(lacking):,} files for {', '.join(reading)}",
+        folder=SENTENCES_FOLDER,
+        amounts={file.sentences.rpartition("/")[2]: 1 for file in lacking},
+    )
+    run.do(read_phases(job.plan.source, job.folder, job.options.downloads, lacking), expected)
     job.index.refresh()
     failed = [file.label for file in _lacking(job, lacking)]
     notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
@@ -223,8 +218,8 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
 
 
 def _take_samples(
-    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Stage:
+    job: BaselineJob, run: Run, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
+) -> None:
     job.folder.delete(
         *(path(code) for code in reading for path in (sample_record_path, sample_path))
     )
@@ -233,7 +228,8 @@ def _take_samples(
         for code, number in reading.items()
         for lane in lanes_of(code, job.index.paths(code, files[code].names[:number]))
     ]
-    return sample_stage(job, lanes, tuple(reading))
+    expected = Expected(message=f"Sampling sentences of {', '.join(reading)}")
+    run.do(sample_phases(job.folder, job.options, lanes), expected)
 
 
 def _record(

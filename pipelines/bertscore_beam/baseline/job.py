@@ -1,19 +1,19 @@
-"""The baseline job: begun, run in stages, and concluded.
+"""The baseline job: begun, its phases, and its end.
 
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
-Reading and sampling are repeated while a language lacks sentences. Counting idf and scoring have a
-stage for every model, pairing one on a service, and here one for every language. What an earlier
-run finished is not done again.
+Reading and sampling are repeated while a language lacks sentences. Counting idf and scoring are
+done for one model after the other, pairing for all languages together on a service, and here for
+one after the other. What an earlier run finished is not done again.
 """
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import apache_beam as beam
-
 from bertscore_beam.baseline import baseline_tables, sources
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
     BaselineModel,
@@ -31,6 +31,7 @@ from bertscore_beam.baseline.layer_moments import (
 )
 from bertscore_beam.baseline.sample import make_pairs
 from bertscore_beam.files.checked import digest_of, from_json
+from bertscore_beam.files.reach import before_work
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     SUCCESS_FILE,
@@ -39,19 +40,33 @@ from bertscore_beam.run.folder import (
     declare_success,
     write_run,
 )
-from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
-from bertscore_beam.run.progress import Stage
-from bertscore_beam.run.run_step import RunOnDevice, RunStep
+from bertscore_beam.run.phases import Phase, given
+from bertscore_beam.run.progress import Expected
 from bertscore_core.errors import IdfError, InputError
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.moments import Moments
 
 
-def begin_baseline(
-    plan: BaselinePlan, folder: OutputFolder, say: Say
-) -> tuple[BaselineJob, Iterator[Stage]]:
+def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
+    """Sample sentences, pair them at random, score the pairs and make tables of the sums."""
+    with before_work():
+        plan = prepare_baseline(options, run.runner)
+    if options.dry_run:
+        return run.shown(lambda: baseline_tables.show_plan(plan))
+    folder = run.take(plan.output)
+    with run.first_writing():
+        job = begin_baseline(plan, folder, run.say)
+    samples = collect_samples(job, run)
+    for stale in baseline_tables.delete_stale_tables(folder, samples):
+        run.say(f"{stale} was made from another sample and was deleted.")
+    _make_tables(job, run, samples, make_pairs(job, run, samples))
+    return _conclude_baseline(job)
+
+
+def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
     """Write down whose folder this is, and take back an earlier success.
 
     Raises:
@@ -77,7 +92,7 @@ def begin_baseline(
     )
     if plan.device_note is not None:
         say(f"The encoder runs on {plan.device_note}")
-    return job, _baseline_stages(job)
+    return job
 
 
 def _is_of_other_input(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
@@ -89,19 +104,20 @@ def _is_of_other_input(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     )
 
 
-def _baseline_stages(job: BaselineJob) -> Iterator[Stage]:
-    """Yield what is left to do, then write the tables and the summary."""
-    samples = yield from collect_samples(job)
-    for stale in baseline_tables.delete_stale_tables(job.folder, samples):
-        job.say(f"{stale} was made from another sample and was deleted.")
-    pairs = yield from make_pairs(job, samples)
+def _make_tables(
+    job: BaselineJob,
+    run: Run,
+    samples: Mapping[str, sources.SampleRecord],
+    pairs: Mapping[str, sources.PairsRecord],
+) -> None:
+    """Score the pairs with every model; write the tables and the summary."""
     tables, unusable = [], []
     for model in job.plan.models:
         parts = {
             code: _parts(model, record) for code, record in pairs.items() if code in model.languages
         }
-        idf = yield from _count_idf(job, model, parts)
-        moments = yield from _score_with_model(job, model, parts)
+        idf = _count_idf(job, run, model, parts)
+        moments = _score_with_model(job, run, model, parts)
         for language, sums in moments.items():
             try:
                 made = baseline_tables.write_table(
@@ -147,7 +163,7 @@ def _sample_row(sample: sources.SampleRecord) -> dict[str, Any]:
     }
 
 
-# The stages that count and score pairs.
+# The phases that count and score pairs.
 
 
 def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToScore]:
@@ -167,15 +183,18 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
 
 
 def _count_idf(
-    job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[Stage, None, dict[str, IdfTable | None]]:
+    job: BaselineJob, run: Run, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
+) -> dict[str, IdfTable | None]:
     """Count the sentences of every language with a model's tokens; tables there are kept."""
     if not model.config.idf:
         return dict.fromkeys(parts)
     tables = {code: _find_idf(job.folder, model, parts[code][0]) for code in parts}
     pending = [part for code, table in tables.items() if table is None for part in parts[code]]
     if pending:
-        yield _count_stage(job, model.config, pending, model.name)
+        expected = Expected(message=f"Counting the tokens of {model.name}")
+        # Where pairs are scored: only there the model's files must be.
+        phases = count_phases(job.folder, model.config, pending)
+        run.do(phases, expected, runner=job.plan.scoring)
     paths = {code: sources.idf_path(code, model.name) for code in parts}
     return {
         code: table or IdfTable.from_bytes(job.folder.read(paths[code]), paths[code])
@@ -194,34 +213,26 @@ def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) ->
     return table if table.corpus == part.corpus else None
 
 
-def _count_stage(
-    job: BaselineJob, config: ScorerConfig, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> Stage:
-    folder = job.folder
-
-    def build(root: beam.Pipeline) -> None:
-        _ = (
-            root
-            | beam.Create(parts)
-            | "SpreadParts" >> beam.Reshuffle()
-            # (path, idf table): only these cross to the combine.
-            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, folder)))
-            | "MergeTables" >> beam.CombinePerKey(merge_tables)
-            | "WriteIdf" >> beam.MapTuple(lambda path, table: folder.write(path, table.to_bytes()))
-        )
-
-    return Stage(
-        name="count",
-        # Where pairs are scored: only there the model's files must be.
-        runner=job.plan.scoring,
-        build=build,
-        message=f"Counting the tokens of {model}",
+def count_phases(
+    folder: OutputFolder, config: ScorerConfig, parts: Sequence[PairsToScore] = ()
+) -> tuple[Phase, ...]:
+    """Return the phases that count parts of pairs, and save an idf table for each language."""
+    step = CountParts(config, folder)
+    return (
+        Phase(name="CountParts", items=given(parts), step=step, fold=merge_tables, by_key=True),
+        Phase(name="WriteIdf", items=partial(_write_idf, folder)),
     )
 
 
+def _write_idf(folder: OutputFolder, merged: tuple[str, IdfTable]) -> tuple[()]:
+    path, table = merged
+    folder.write(path, table.to_bytes())
+    return ()
+
+
 def _score_with_model(
-    job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[Stage, None, dict[str, Moments]]:
+    job: BaselineJob, run: Run, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
+) -> dict[str, Moments]:
     """Score the pairs of every language with one model; sums that are there are kept."""
     pending = []
     for language, wanted in parts.items():
@@ -234,25 +245,23 @@ def _score_with_model(
         step = ScorePairParts(
             config=model.config, backend=model.settings.backend_version, folder=job.folder
         )
-        yield _score_stage(job, step, pending, model.name)
+        below = f"{sources.MOMENTS_FOLDER}/"
+        expected = Expected(
+            message=f"Scoring {sum(part.rows for part in pending):,} pairs with {model.name}",
+            folder=sources.MOMENTS_FOLDER,
+            amounts={part.moments.removeprefix(below): part.rows for part in pending},
+            unit="pairs",
+        )
+        run.do(score_phases(step, job.options, pending), expected, runner=job.plan.scoring)
     return {code: Moments.merge(_read_moments(job.folder, parts[code])) for code in parts}
 
 
-def _score_stage(
-    job: BaselineJob, step: ScorePairParts, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> Stage:
-    score = RunOnDevice(step, job.options.accelerator)
-    return Stage(
-        name="score",
-        runner=job.plan.scoring,
-        build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
-        message=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
-        folder=sources.MOMENTS_FOLDER,
-        amounts={
-            part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"): part.rows for part in parts
-        },
-        unit="pairs",
-    )
+def score_phases(
+    step: ScorePairParts, options: BaselineOptions, parts: Sequence[PairsToScore] = ()
+) -> tuple[Phase]:
+    """Return the phase that scores parts of pairs with one model."""
+    items, accelerator = given(parts), options.accelerator
+    return (Phase(name="ScorePairParts", items=items, step=step, accelerator=accelerator),)
 
 
 def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
@@ -276,11 +285,3 @@ def _conclude_baseline(job: BaselineJob) -> Outcome:
         document={"output": job.folder.shown, "summary": summary},
         warnings=tuple(baseline_tables.warnings_of(summary, cure=job.plan.source.cure)),
     )
-
-
-BASELINE = JobKind(
-    prepare=prepare_baseline,
-    show=baseline_tables.show_plan,
-    begin=begin_baseline,
-    conclude=_conclude_baseline,
-)

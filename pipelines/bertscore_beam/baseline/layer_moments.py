@@ -56,7 +56,7 @@ class CountParts:
     config: ScorerConfig
     folder: OutputFolder
 
-    def open(self) -> Callable[[PairsToScore], Iterator[tuple[str, IdfTable]]]:
+    def open(self) -> Callable[[PairsToScore], Iterator[list[tuple[str, IdfTable]]]]:
         """Load the tokenizer."""
         return partial(_count, tokenizer=settle_tokenizer(self.config), folder=self.folder)
 
@@ -74,11 +74,11 @@ def _read_pairs(part: PairsToScore, folder: OutputFolder) -> pa.Table:
 
 def _count(
     part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
-) -> Iterator[tuple[str, IdfTable]]:
+) -> Iterator[list[tuple[str, IdfTable]]]:
     table = _read_pairs(part, folder).select(["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
     counters.count(counters.DOCUMENTS_COUNTED, len(texts))
-    yield part.idf, tokenizer.count_documents(texts, part.corpus)
+    yield [(part.idf, tokenizer.count_documents(texts, part.corpus))]
 
 
 def merge_tables(tables: Iterable[IdfTable]) -> IdfTable:

@@ -7,18 +7,17 @@ The pairs are Parquet files that every model scores.
 """
 
 import io
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam.baseline import sources
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import read_rows
 from bertscore_beam.crawl.sampling import (
@@ -40,7 +39,10 @@ from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.job import Run
+from bertscore_beam.run.phases import Phase, collected, given
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.progress import Expected
 from bertscore_core.errors import InputError
 
 _HOST_BUCKETS = 16
@@ -60,39 +62,37 @@ def lanes_of(language: str, paths: Sequence[str]) -> list[Lane]:
     return [(language, tuple(paths[start : start + _LANE_FILES])) for start in starts]
 
 
-def sample_stage(
-    job: BaselineJob, lanes: Sequence[Lane] = (), languages: Sequence[str] = ()
-) -> Stage:
-    """Return the stage that takes samples from files of sentences.
+def lane_name(lane: Lane) -> str:
+    """Return the name that people know a lane by."""
+    language, paths = lane
+    return f"{language}: {paths[0]}"
+
+
+def sample_phases(
+    folder: OutputFolder, options: BaselineOptions, lanes: Sequence[Lane] = ()
+) -> tuple[Phase, ...]:
+    """Return the phases that take samples from files of sentences.
 
     The hosts are capped in buckets; what is kept is merged by language, and written. Only hashes
-    cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
+    cross from phase to phase: 24 bytes a sentence, and 8 once the hosts are capped.
     """
-    folder, options = job.folder, job.options
-
-    def build(root: beam.Pipeline) -> None:
-        cap = partial(cap_hosts, cap=options.sentences_per_host)
-        take = partial(lowest, count=2 * options.pairs)
-        _ = (
-            root
-            | beam.Create(lanes)
-            | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, bucket of hosts), hashes)
-            | "ReadHashes" >> beam.FlatMap(_read_hashes, folder)
-            | "CapHosts" >> beam.CombinePerKey(cap)
-            # (language, priorities): only the lowest of each bucket can be among the lowest of all.
-            | "DropHosts"
-            >> beam.MapTuple(lambda key, hashes: (key[0], take([hashes["priority"].to_numpy()])))
-            | "TakeLowest" >> beam.CombinePerKey(take)
-            | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=folder))
-        )
-
-    return Stage(
-        name="sample",
-        runner=job.plan.runner,
-        build=build,
-        message=f"Sampling sentences of {', '.join(languages)}",
+    read = Each(partial(_read_hashes, folder=folder), lane_name)
+    cap = partial(cap_hosts, cap=options.sentences_per_host)
+    take = partial(lowest, count=2 * options.pairs)
+    return (
+        # By language and bucket of hosts.
+        Phase(name="CapHosts", items=given(lanes), step=read, fold=cap, by_key=True),
+        # By language: only the lowest of each bucket can be among the lowest of all.
+        Phase(name="TakeLowest", items=partial(_drop_hosts, take), fold=take, by_key=True),
+        Phase(name="WriteSamples", items=partial(_write_sample, folder)),
     )
+
+
+def _drop_hosts(
+    take: Callable[[Iterable[Hashes]], Hashes], capped: tuple[tuple[str, int], pa.Table]
+) -> Iterator[list[tuple[str, Hashes]]]:
+    (language, _), hashes = capped
+    yield [(language, take([hashes["priority"].to_numpy()]))]
 
 
 def sample_digest(sample: Hashes) -> str:
@@ -109,11 +109,13 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
     return sample.astype(np.uint64)
 
 
-def _read_hashes(lane: Lane, folder: OutputFolder) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+def _read_hashes(
+    lane: Lane, *, folder: OutputFolder
+) -> Iterator[list[tuple[tuple[str, int], pa.Table]]]:
     for table in _gathered(_read_lane(lane, folder, HASH_SCHEMA.names), _LANE_HASHES):
         hashes = hashes_of(table)
-        for bucket, rows in rows_by_value(hashes["host"].to_numpy() % np.uint64(_HOST_BUCKETS)):
-            yield (lane[0], bucket), hashes.take(pa.array(rows))
+        buckets = rows_by_value(hashes["host"].to_numpy() % np.uint64(_HOST_BUCKETS))
+        yield [((lane[0], bucket), hashes.take(pa.array(rows))) for bucket, rows in buckets]
 
 
 def _read_lane(lane: Lane, folder: OutputFolder, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -133,22 +135,24 @@ def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting).combine_chunks()
 
 
-def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> None:
+def _write_sample(folder: OutputFolder, taken: tuple[str, Hashes]) -> tuple[()]:
+    language, sample = taken
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
     folder.write(sources.sample_path(language), sink.getvalue())
+    return ()
 
 
 # Pair the sampled sentences at random.
 
-_LEFT = "left"
+_LEFT = "part-left"
 _LANE_TEXTS = 1 << 18
 """Sampled sentences of a lane in memory at a time: with texts of 100 bytes, 30 MB."""
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, sources.SampleRecord]
-) -> Generator[Stage, None, dict[str, sources.PairsRecord]]:
+    job: BaselineJob, run: Run, samples: Mapping[str, sources.SampleRecord]
+) -> dict[str, sources.PairsRecord]:
     """Pair the sample of every language that has one; pairs that are there are kept.
 
     A service gets one job for all languages, since each takes minutes to start. The runner of this
@@ -166,7 +170,10 @@ def make_pairs(
             folder.delete(sources.pairs_record_path(code))
             folder.delete(*(f"{sources.PAIRS_FOLDER}/{code}/{name}" for name in old))
         paths = ((sample.language, _paths_of(job, sample)) for sample in together)
-        yield pair_stage(job, together, [lane for one in paths for lane in lanes_of(*one)])
+        lanes = [lane for one in paths for lane in lanes_of(*one)]
+        digests = {sample.language: sample.digest for sample in together}
+        expected = Expected(message=f"Pairing sentences of {', '.join(digests)}")
+        run.do(pair_phases(folder, job.options.seed, digests, lanes), expected)
         for code in (sample.language for sample in together):
             record = sources.read_record(folder, sources.pairs_record_path(code))
             pairs[code] = sources.PairsRecord.of(record)
@@ -193,61 +200,54 @@ def _paths_of(job: BaselineJob, sample: sources.SampleRecord) -> list[str]:
     return job.index.paths(sample.language, names)
 
 
-def pair_stage(
-    job: BaselineJob, samples: Sequence[sources.SampleRecord] = (), lanes: Sequence[Lane] = ()
-) -> Stage:
-    """Return the stage that pairs the sentences of samples, and then writes the records.
+def pair_phases(
+    folder: OutputFolder, seed: int, samples: Mapping[str, str], lanes: Sequence[Lane] = ()
+) -> tuple[Phase, ...]:
+    """Return the phases that pair the sentences of samples, and then write the records.
 
-    They are paired in parts, and those left over there at last. The text crosses one shuffle, by
-    the leading bits of the pairing hash: pairing brings sentences of different files together.
+    They are paired in parts, and those left over there at last. The text crosses once, by the
+    leading bits of the pairing hash: pairing brings sentences of different files together.
+
+    Args:
+        folder: The output folder.
+        seed: That of the pairing order.
+        samples: The digest of each language's sample.
+        lanes: The files with sentences of these languages.
     """
-    folder = job.folder
-    digests = {sample.language: sample.digest for sample in samples}
-
-    def build(root: beam.Pipeline) -> None:
-        paired = (
-            root
-            | beam.Create(lanes)
-            | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, name of a part), sentences)
-            | "ReadSampled"
-            >> beam.FlatMap(_read_sampled, folder=folder, seed=job.options.seed, samples=digests)
-            | "GroupByPart" >> beam.GroupByKey()
-            | "PairPart" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
-        )
-        left = (
-            paired[_LEFT]
-            | "GroupLeft" >> beam.GroupByKey()
-            | "PairLeft" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
-        )
-        _ = (
-            (paired.parts, left.parts)
-            | "Flatten" >> beam.Flatten()
-            | "ByLanguage" >> beam.Map(lambda part: (part.language, part))
-            | "GroupByLanguage" >> beam.GroupByKey()
-            | "WriteRecord" >> beam.MapTuple(partial(_write_record, folder=folder, samples=digests))
-        )
-
-    return Stage(
-        name="pair",
-        runner=job.plan.runner,
-        build=build,
-        message=f"Pairing sentences of {', '.join(digests)}",
+    read = Each(partial(_read_sampled, folder=folder, seed=seed, samples=samples), lane_name)
+    pair = Each(partial(_pair_in_part, folder=folder), _part_name)
+    return (
+        # By language and name of a part: sentences.
+        Phase(name="ReadSampled", items=given(lanes), step=read, fold=collected, by_key=True),
+        # By language: a PairPart, or the sentence left over, of every part.
+        Phase(name="PairParts", items=_alone, step=pair, fold=collected, by_key=True),
+        Phase(name="WriteRecords", items=partial(_write_record, folder, samples)),
     )
 
 
+def _alone(part: Any) -> tuple[Any]:
+    return (part,)
+
+
+def _part_name(part: tuple[tuple[str, str], list[pa.Table]]) -> str:
+    return "/".join(part[0])
+
+
 def _read_sampled(
-    lane: Lane, *, folder: OutputFolder, seed: int, samples: dict[str, str]
-) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    lane: Lane, *, folder: OutputFolder, seed: int, samples: Mapping[str, str]
+) -> Iterator[list[tuple[tuple[str, str], list[pa.Table]]]]:
     language = lane[0]
     sample = _planned_sample(folder, language, samples[language])
     bits = part_bits(len(sample) // 2)
     tables = _read_lane(lane, folder, ("text", "priority", "host"))
     sampled = (_sampled(table, sample, seed, language) for table in tables)
     for sentences in _gathered(sampled, _LANE_TEXTS):
-        for place, rows in rows_by_value(bucket_of(sentences["order"].to_numpy(), bits)):
-            # Rows that are taken are copied; a slice would be sent with everything around it.
-            yield (language, f"part-{place:05d}"), sentences.take(pa.array(rows))
+        places = rows_by_value(bucket_of(sentences["order"].to_numpy(), bits))
+        # Rows that are taken are copied; a slice would be sent with everything around it.
+        yield [
+            ((language, f"part-{place:05d}"), [sentences.take(pa.array(rows))])
+            for place, rows in places
+        ]
 
 
 def _sampled(table: pa.Table, sample: Hashes, seed: int, language: str) -> pa.Table:
@@ -270,19 +270,13 @@ def _planned_sample(folder: OutputFolder, language: str, digest: str) -> Hashes:
     return sample
 
 
-class _PairInPart(beam.DoFn):
-    # No function: with several outputs Beam would name the step after its arguments, which hold the
-    # address of the output.
-    def __init__(self, folder: OutputFolder) -> None:
-        self._folder = folder
-
-    def process(self, part: tuple[tuple[str, str], Iterable[pa.Table]]) -> Iterator[Any]:
-        (language, name), tables = part
-        pairs, left = pair_neighbours(pa.concat_tables(tables))
-        if len(pairs):
-            yield _write_pairs(language, name, pairs, self._folder)
-        if len(left):
-            yield TaggedOutput(_LEFT, ((language, f"part-{_LEFT}"), left))
+def _pair_in_part(
+    part: tuple[tuple[str, str], list[pa.Table]], *, folder: OutputFolder
+) -> Iterator[list[tuple[str, list[Any]]]]:
+    (language, name), tables = part
+    pairs, left = pair_neighbours(pa.concat_tables(tables))
+    parts = [_write_pairs(language, name, pairs, folder)] if len(pairs) else []
+    yield [(language, [*parts, *([left] if len(left) else [])])]
 
 
 def _write_pairs(
@@ -303,12 +297,16 @@ def _write_pairs(
 
 
 def _write_record(
-    language: str,
-    parts: Iterable[sources.PairPart],
-    *,
-    folder: OutputFolder,
-    samples: dict[str, str],
-) -> None:
+    folder: OutputFolder, samples: Mapping[str, str], paired: tuple[str, list[Any]]
+) -> tuple[()]:
+    """Pair the sentences that parts have left over, and write the record of all parts."""
+    language, found = paired
+    parts = [one for one in found if isinstance(one, sources.PairPart)]
+    if left := [one for one in found if isinstance(one, pa.Table)]:
+        pairs, _ = pair_neighbours(pa.concat_tables(left))
+        if len(pairs):
+            parts.append(_write_pairs(language, _LEFT, pairs, folder))
     in_order = tuple(sorted(parts, key=lambda part: part.name))
     record = sources.PairsRecord(language=language, sample=samples[language], parts=in_order)
     sources.write_record(folder, sources.pairs_record_path(language), record)
+    return ()

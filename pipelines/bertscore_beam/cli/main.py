@@ -83,8 +83,10 @@ COMMANDS: Mapping[str, Command] = {
     "score": Command("options.score_options.ScoreOptions", job="score.job.SCORE"),
     "select": Command("options.score_options.SelectOptions", job="score.job.SCORE"),
     "rescale": Command("options.score_options.RescaleOptions", job="score.rescale.RESCALE"),
-    "idf": Command("options.score_options.IdfOptions", job="idf.job.IDF"),
-    "baseline": Command("baseline.baseline_options.BaselineOptions", job="baseline.job.BASELINE"),
+    "idf": Command("options.score_options.IdfOptions", job="idf.job.idf_job"),
+    "baseline": Command(
+        "baseline.baseline_options.BaselineOptions", job="baseline.job.baseline_job"
+    ),
     "baseline compare": Command(
         "options.answer_options.TablesOptions", "cli.tables.compare_tables"
     ),
@@ -92,7 +94,7 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command("compare.compare_options.CompareOptions", "cli.answers.print_comparison"),
     "report": Command("pages.report_options.ReportOptions", "cli.answers.write_report"),
     "explain": Command("options.answer_options.ExplainOptions", "cli.explain.explain_rows"),
-    "tune": Command("tune.tune_options.TuneOptions", job="tune.job.TUNE"),
+    "tune": Command("tune.tune_options.TuneOptions", job="tune.job.tune_job"),
     "check": Command("options.answer_options.CheckOptions", "cli.answers.check"),
     "models": Command("options.answer_options.ModelsOptions", "cli.tables.print_models"),
 }

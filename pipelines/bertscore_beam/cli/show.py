@@ -46,7 +46,7 @@ _OUTPUT_MODE = ContextVar("output_mode", default=OutputMode())  # noqa: B039 - i
 
 
 def named(place: str) -> Any:
-    """Return what a place such as `score.job.SCORE` names, and import it only now."""
+    """Return what a place such as `idf.job.idf_job` names, and import it only now."""
     module, _, name = place.rpartition(".")
     return getattr(import_module(f"bertscore_beam.{module}"), name)
 

@@ -21,7 +21,7 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables
-from bertscore_beam.idf.owners import NO_KEY, KeyedRows, Owned, keyed_rows, row_keys
+from bertscore_beam.idf.owners import NO_KEY, Owned, keyed_rows, row_keys
 from bertscore_beam.idf.repeats import Repeats
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
@@ -162,13 +162,18 @@ class Counting:
 
 # Find the keys of rows: of the whole corpus, one row of each key is counted.
 
-Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, tuple[str, Owned]]
-"""A bucket of keys, and rows of it; or the name of a chunk, that of a split's part, and its rows
-without a key."""
+Found: TypeAlias = tuple[str | int, list[Any]]
+"""A bucket of keys, and rows of it (`KeyedRows`); or the name of a chunk, and the chunk itself or
+the name of a split's part with rows of it (`Owned`), here those without a key."""
 
 
 def find_keys(chunk: RowGroupSplits, *, counting: Counting) -> Iterator[list[Found]]:
-    """Find the keys of the rows of splits; yield what is found of each, if it can be read."""
+    """Find the keys of the rows of splits; yield what is found of each, if it can be read.
+
+    A split that cannot be read yields an empty list: the number of results must not depend on that,
+    see `Task.received`.
+    """
+    yield [(chunk.name, [chunk])]
     reader = SplitReader(chunk.splits, counting.fields.counted)
     for split in chunk.splits:
         rows = counting.rows_of(split, reader)
@@ -176,7 +181,8 @@ def find_keys(chunk: RowGroupSplits, *, counting: Counting) -> Iterator[list[Fou
             yield []
             continue
         keyed, alone = keyed_rows(split, chunk.name, rows)
-        yield [(chunk.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
+        in_buckets = [(bucket, [rows]) for bucket, rows in keyed.buckets(counting.buckets)]
+        yield [(chunk.name, [(split.part_name, alone)]), *in_buckets]
 
 
 def count_rows(

@@ -9,9 +9,7 @@ After a run was killed, the next one counts only the splits that have no counts 
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-
-import apache_beam as beam
+from dataclasses import dataclass
 
 from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
@@ -36,15 +34,15 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, join
-from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.write import write_atomically
+from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.table_notes import table_warnings
-from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
@@ -55,7 +53,7 @@ from bertscore_beam.run.folder import (
     given_split_rows,
     write_run,
 )
-from bertscore_beam.run.job import JobKind, Say, import_stage
+from bertscore_beam.run.job import Run, Say, import_phase
 from bertscore_beam.run.loading import scorer_config, tokenizer_facts
 from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.output import (
@@ -66,11 +64,12 @@ from bertscore_beam.run.output import (
     TextTable,
     escape_line,
 )
+from bertscore_beam.run.phases import Items, Phase, chunks_of
 from bertscore_beam.run.pool import ask
-from bertscore_beam.run.progress import Stage
-from bertscore_beam.run.run_step import ReadPlan, Spread
+from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
+    delete_input,
     delete_other_imports,
     imports_among,
     missing_imports,
@@ -145,12 +144,32 @@ class IdfPlan:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdfJob:
-    """A counting run that holds its folder."""
+def idf_job(options: IdfOptions, run: Run) -> Outcome:
+    """Count the references of a dump, and put the table in its place.
 
-    planned: IdfPlan
-    folder: OutputFolder
+    Raises:
+        BertScoreError: The run cannot work.
+        OSError: A file to be counted cannot be reached at the moment.
+    """
+    with before_work():
+        planned = plan_idf(options, run.runner)
+    if options.dry_run:
+        return run.shown(lambda: _show_idf(planned))
+    if planned.is_too_small:
+        return _too_small(planned)
+    folder = run.take(planned.output)
+    if planned.plan.sketched:
+        run.import_texts(planned.plan.sketched)
+        planned = plan_idf(options, run.runner, planned.files)
+        if planned.is_too_small:
+            delete_input(folder)
+            return _too_small(planned)
+    with run.first_writing():
+        texts, phases, expected = begin_idf(planned, folder, run.say)
+    if texts:
+        run.do(*import_phase(texts, folder), loads=False)
+    run.do(phases, expected, plainly=len(expected.amounts) == 1)
+    return _conclude_idf(planned, folder)
 
 
 def plan_idf(
@@ -285,10 +304,8 @@ def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
     return (TextTable("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
-def _refuse_idf(planned: IdfPlan) -> Outcome | None:
+def _too_small(planned: IdfPlan) -> Outcome:
     """Return how the command ends if the input has too few rows."""
-    if not planned.is_too_small:
-        return None
     few = few_rows_message(planned.plan.about_rows, planned.options.min_rows)
     return Outcome(
         status=TOO_MANY_REJECTS,
@@ -296,8 +313,13 @@ def _refuse_idf(planned: IdfPlan) -> Outcome | None:
     )
 
 
-def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob, tuple[Stage, ...]]:
+def begin_idf(
+    planned: IdfPlan, folder: OutputFolder, say: Say
+) -> tuple[tuple[TextFile, ...], tuple[Phase, ...], Expected]:
     """Write the plan for the workers, and delete what an earlier run left and none can use.
+
+    Returns:
+        The files of text that are yet to be imported; then the phases, and what they will do.
 
     Raises:
         ConfigError: Another run has saved the table since it was checked.
@@ -325,35 +347,18 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
     )
     texts = missing_imports(planned.texts, to_read, imports)
     rows = {counting.count_name(split): split.about_rows for split in splits}
-    stage = replace(
-        _stage(planned.runner, folder, counting, digest_of(plan)),
-        folder=COUNTS_FOLDER,
-        amounts=rows,
-        unit="rows",
-    )
-    lacking = (import_stage(texts, planned.runner, folder),) if texts else ()
-    return IdfJob(planned=planned, folder=folder), (*lacking, stage)
+    chunks = chunks_of(folder.path(PLAN_FILE), digest_of(plan), planned.runner.num_chunks)
+    expected = Expected(folder=COUNTS_FOLDER, amounts=rows, unit="rows")
+    return texts, idf_phases(chunks, counting, folder), expected
 
 
-def _stage(runner: Runner, folder: OutputFolder, counting: Counting, plan: str = "") -> Stage:
-    """Return the stage that counts; `plan` is the digest of the plan, "" in a sketch."""
-
-    def build(root: beam.Pipeline) -> None:
-        _ = (
-            root
-            # The plan that `begin_idf` writes.
-            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), plan, runner.num_chunks)
-            | "Spread" >> Spread()
-            | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-            | "SaveIdf" >> beam.Map(save_idf, folder, _TABLE_FILE)
-        )
-
-    return Stage(name="idf", runner=runner, build=build)
+def idf_phases(chunks: Items, counting: Counting, folder: OutputFolder) -> tuple[Phase, ...]:
+    """Return the phases of the job: the plan is counted, and the table saved."""
+    return (*count_phases(chunks, counting), save_phase(folder, _TABLE_FILE))
 
 
-def _conclude_idf(job: IdfJob) -> Outcome:
+def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
-    planned, folder = job.planned, job.folder
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
         folder.delete(PLAN_FILE)
@@ -408,14 +413,3 @@ def _rejected(plan: Plan) -> list[str]:
 
 def _rejected_messages(plan: Plan) -> list[str]:
     return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
-
-
-IDF = JobKind(
-    prepare=plan_idf,
-    show=_show_idf,
-    begin=begin_idf,
-    refuse=_refuse_idf,
-    conclude=_conclude_idf,
-    texts=lambda planned, folder: planned.plan.sketched,
-    again=lambda planned: plan_idf(planned.options, planned.runner, planned.files),
-)

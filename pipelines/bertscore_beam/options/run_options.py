@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, is_web
@@ -39,6 +39,7 @@ class RunOptions(Options):
         beam: Options for Beam, as Beam spells them.
     """
 
+    may_detach: ClassVar[bool] = False
     output: str = dataclasses.field(metadata={"metavar": "PATH", "short": "-o"})
     workers: int | Literal["auto"] = "auto"
     restarts: int | None = None

@@ -131,6 +131,7 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
     """
 
     compares_samples: ClassVar[bool] = False
+    may_detach: ClassVar[bool] = True
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed = "needed without --candidates"
     daily: ClassVar = {

@@ -18,7 +18,7 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import OUTPUT_COLUMNS
 from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, score_column
 from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike
-from bertscore_beam.run.runner import threads_on_service
+from bertscore_beam.run.beam_options import threads_on_service
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.signature import Signature
 

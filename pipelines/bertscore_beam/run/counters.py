@@ -3,6 +3,7 @@
 A child of the pool has no Beam: it collects what is counted, and the launcher adds it to Beam's.
 """
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -79,6 +80,8 @@ def count(name: str, number: int = 1) -> None:
         with _lock:
             _collected.counters[name] += number
         return
+    if "apache_beam" not in sys.modules:  # nothing runs on Beam, and nobody reads counters
+        return
     from apache_beam.metrics import Metrics  # here, since a child of the pool has no Beam
 
     Metrics.counter(NAMESPACE, name).inc(number)
@@ -89,6 +92,8 @@ def observe(name: str, value: float) -> None:
     if _collected is not None:
         with _lock:
             _collected.values.setdefault(name, []).append(round(value))
+        return
+    if "apache_beam" not in sys.modules:
         return
     from apache_beam.metrics import Metrics
 

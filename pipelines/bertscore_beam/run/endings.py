@@ -7,13 +7,15 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.lock import FolderLostError
-from bertscore_beam.run.remote_job import RemoteJob
 from bertscore_beam.run.temporary import delete_temporary_folders
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
+
+if TYPE_CHECKING:
+    from bertscore_beam.run.remote_job import RemoteJob
 
 _WHILE = re.compile(r" \[while running '[^']*'\]$", re.MULTILINE)
 """What Beam adds to the message of an error."""
@@ -23,7 +25,7 @@ _FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+")
 
 
 @contextmanager
-def worker_errors(job: RemoteJob | None = None) -> Iterator[None]:
+def worker_errors(job: "RemoteJob | None" = None) -> Iterator[None]:
     """Let errors of the work that the program words itself keep their words and their kind.
 
     Also those that a runner only quotes. What else a runner says of a job is one line.
@@ -82,7 +84,7 @@ def _subclasses_of(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]
 
 
 @contextmanager
-def end_when_interrupted(job: RemoteJob | None = None, *, kept: bool = True) -> Iterator[None]:
+def end_when_interrupted(job: "RemoteJob | None" = None, *, kept: bool = True) -> Iterator[None]:
     """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
 
     A job of a service is cancelled before. Finished parts are whole, so nothing needs to be undone.

@@ -1,9 +1,9 @@
-"""Run a job from its options to its outcome; all jobs go this way.
+"""What all jobs share: a runner, a locked folder, workers, and phases that are done.
 
-    options --prepare--> plan --begin (under the lock)--> stages ... --conclude--> Outcome
+    options --> plan --> folder is taken --> phases ... --> Outcome
 
-A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
-progress, dry run and the import of files of text are the same for every job and are here.
+A job is a function of its options and of a `Run`, which offers the rest: it plans, takes its
+folder, has its phases done, and returns its outcome.
 """
 
 import sys
@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-import apache_beam as beam
 from rich.console import Console
 
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
@@ -26,64 +25,35 @@ from bertscore_beam.run import output, pool
 from bertscore_beam.run.endings import end_for, end_when_interrupted, worker_errors
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
+from bertscore_beam.run.phases import Phase, given, run_plainly
 from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.progress import RunProgress, Stage, show_progress
-from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
-from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
-from bertscore_beam.run.runner import Runner, check_service
+from bertscore_beam.run.progress import Expected, RunProgress, Stage, show_progress
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
+if TYPE_CHECKING:  # Beam takes seconds to import, and a small job does without it
+    import apache_beam as beam
+
+    from bertscore_beam.run.remote_job import RemoteJob
+
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
 
-
 Options = TypeVar("Options", bound=RunOptions)
-Begun = TypeVar("Begun")
-
-
-class HasOutput(Protocol):
-    """What is planned has an output folder."""
-
-    @property
-    def output(self) -> str:
-        """The output folder, as `absolute` returns it."""
-
-
-Planned = TypeVar("Planned", bound=HasOutput)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind(Generic[Options, Planned, Begun]):
-    """The functions of one job.
-
-    Attributes:
-        prepare: Checks and plans; loads no model and writes nothing.
-        begin: Compares the plan with the locked folder, and writes the plan for the workers. It
-            returns what `conclude` takes, and the stages: each ends before the next is asked for.
-        conclude: Finishes the folder and returns the outcome.
-        refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
-        texts: Makes the locked folder ready for the import of the files of text of which the plan
-            is only a sketch, and returns them.
-        again: Plans the same files again, with their imports.
-        may_detach: Whether the job may run detached.
-    """
-
-    prepare: Callable[[Options, Runner], Planned]
-    show: Callable[[Planned], tuple[output.TextTable, ...]]
-    begin: Callable[[Planned, OutputFolder, Say], tuple[Begun, Iterable[Stage]]]
-    conclude: Callable[[Begun], output.Outcome]
-    refuse: Callable[[Planned], output.Outcome | None] = lambda plan: None
-    texts: Callable[[Planned, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
-    again: Callable[[Planned], Planned] = lambda plan: plan
-    may_detach: bool = False
+Work: TypeAlias = Sequence[Phase] | Callable[["beam.Pipeline"], Any]
+"""Phases, or what adds the steps of a job that has none yet to a pipeline."""
 
 
 def run_job(
-    kind: JobKind[Options, Planned, Begun], options: Options, say: Say, *, quiet: bool = False
+    job: Callable[[Options, "Run"], output.Outcome],
+    options: Options,
+    say: Say,
+    *,
+    quiet: bool = False,
 ) -> output.Outcome:
-    """Check, plan, run and conclude a job.
+    """Check that the runner can work, and run a job from its options to its outcome.
 
     Raises:
         BertScoreError: The job cannot work. Nothing has been written, unless the source or the
@@ -94,57 +64,190 @@ def run_job(
         RuntimeError: An error of the work that nobody has foreseen.
     """
     runner = Runner.of(options)
-    runner.check(options, may_detach=kind.may_detach)
+    runner.check(options, may_detach=options.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:
             stack.enter_context(pool.opening(_pool_of(runner)))
-        with before_work():
-            planned = kind.prepare(options, runner)
-            if options.dry_run:
-                with reaching("output", options.output):
-                    return output.Outcome(shown=kind.show(planned), is_answer=True)
-        if (refused := kind.refuse(planned)) is not None:
-            return refused
-        workers_began = threading.Event()
-        end_job = partial(end_earlier_job, planned.output, runner, say)
-        with _first_writing(options):
-            lock = stack.enter_context(
+        run = Run(options, runner, say, stack, quiet=quiet)
+        try:
+            outcome = job(options, run)
+        except BertScoreError as error:
+            run.clean_up_after(error)
+            raise
+        return _with_restarts(outcome)
+
+
+class Run:
+    """A job under way.
+
+    Attributes:
+        runner: The runner of its options.
+        say: Prints a message.
+        folder: Its output folder, once it is taken.
+    """
+
+    folder: OutputFolder
+
+    def __init__(
+        self, options: RunOptions, runner: Runner, say: Say, stack: ExitStack, *, quiet: bool
+    ) -> None:
+        """Begin; what is put on the stack ends with the run."""
+        self.runner = runner
+        self.say = say
+        self._given = options.output
+        self._stack = stack
+        self._quiet = quiet
+        self._workers_began = threading.Event()
+        self._has_texts = self._is_new = False
+        self._planned: frozenset[str] = frozenset()
+
+    def shown(self, show: Callable[[], tuple[output.TextTable, ...]]) -> output.Outcome:
+        """Return the outcome of a dry run: what would be done."""
+        with before_work(), reaching("output", self._given):
+            return output.Outcome(shown=show(), is_answer=True)
+
+    @contextmanager
+    def first_writing(self) -> Iterator[None]:
+        """Say how to cure it if the output folder refuses the first changes, such as the plan."""
+        try:
+            with reaching("output", self._given):
+                yield
+                if self._is_new:
+                    self._planned = frozenset(_own_files(self.folder))
+        except OSError as error:
+            if not is_refused(error):
+                raise
+            raise ConfigError(
+                f"output {mask_credentials(self._given)!r} cannot be written: got {error!r}; "
+                "expected a folder where files can be made. Choose another --output."
+            ) from error
+
+    def take(self, folder: str) -> OutputFolder:
+        """Lock the output folder, until the run ends. Before that another run may change it."""
+        with self.first_writing():
+            lock = self._stack.enter_context(
                 hold(
-                    planned.output,
-                    say=say,
+                    folder,
+                    say=self.say,
                     lost=end_for,
-                    detached=runner.detached,
-                    workers_began=workers_began,
-                    end_job=end_job,
+                    detached=self.runner.detached,
+                    workers_began=self._workers_began,
+                    end_job=partial(_end_earlier_job, folder, self.runner, self.say),
                 )
             )
-        stack.callback(pool.kill_opened)  # no child writes when the lock is released
-        folder = OutputFolder(planned.output, lock)
-        with _first_writing(options):
-            is_new = next(_own_files(folder), None) is None
-            texts = kind.texts(planned, folder)
-        with _without_texts_if_refused(folder) if texts else nullcontext():
-            if texts:
-                workers_began.set()
-                _run_stage(import_stage(texts, runner, folder), runner, folder, say, quiet=quiet)
-                planned = kind.again(planned)
-                if (refused := kind.refuse(planned)) is not None:
-                    delete_input(folder)
-                    return refused
-            with _first_writing(options):
-                # Not before the lock is held: until then another run may change the folder.
-                begun, stages = kind.begin(planned, folder, say)
-        del planned  # it is large when there are many splits
-        workers_began.set()
+            self._stack.callback(pool.kill_opened)  # no child writes when the lock is released
+            self.folder = OutputFolder(folder, lock)
+            self._is_new = next(_own_files(self.folder), None) is None
+        return self.folder
+
+    def import_texts(self, texts: Sequence[TextFile]) -> None:
+        """Turn files of text into Parquet, before the job can be planned."""
+        self._has_texts = True
+        self._do(*import_phase(texts, self.folder), self.runner, loads=False)
+
+    def do(
+        self,
+        work: Work,
+        expected: Expected | None = None,
+        *,
+        runner: Runner | None = None,
+        loads: bool = True,
+        plainly: bool = False,
+    ) -> None:
+        """Do phases, as one pipeline, and wait for the end of the last one.
+
+        Args:
+            work: The phases.
+            expected: What they will have done, if people are to see how far they are.
+            runner: Where they run; None for the runner of the options.
+            loads: Whether they load what should not lie in memory beside that of the next ones.
+                Turning text into Parquet leaves some 100 MB at most, and saves loading torch again.
+            plainly: Whether there is so little to do that Beam is not needed on this machine.
+        """
+        self._has_texts = False
+        runner = runner or self.runner
         try:
-            with _without_plan_if_refused(folder) if is_new else nullcontext():
-                for stage in stages:
-                    _run_stage(stage, runner, folder, say, quiet=quiet)
+            with pool.opening(_pool_of(runner)) if runner != self.runner else nullcontext():
+                self._do(work, expected or Expected(), runner, loads=loads, plainly=plainly)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
+
+    def _do(
+        self, work: Work, expected: Expected, runner: Runner, *, loads: bool, plainly: bool = False
+    ) -> None:
+        self._workers_began.set()
+        if expected.message:
+            self.say(f"{expected.message} ...")
+        job: RemoteJob | None = None
+        if plainly and runner.is_local and not callable(work):
+            finish: Callable[[], Any] = partial(run_plainly, work)
+        else:
+            finish, job = _prepared(work, runner, self.folder)
+        started = time.time() if expected.started is None else expected.started
+        processes = pool.opened()
+        with ExitStack() as stack:
+            stack.enter_context(worker_errors(job))
+            stack.enter_context(end_when_interrupted(job, kept=not is_temporary(self.folder)))
+            if runner.is_local:
+                stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
+            if processes is not None:
+                processes.begin_stage(loads=loads)
+            if (expected.amounts or expected.before) and not (self._quiet or runner.detached):
+                progress = RunProgress(expected, self.folder.path(expected.folder), started)
+                stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
+            try:
+                finish()
+            except Exception:
+                if processes is None or processes.failure is None:
+                    raise
+                raise processes.failure from None  # Beam's own error only quotes it
         if pool.restarts():
-            folder.delete_temporary()  # of processes that died while they wrote
-        return _with_restarts(kind.conclude(begun))
+            self.folder.delete_temporary()  # of processes that died while they wrote
+
+    def clean_up_after(self, error: BertScoreError) -> None:
+        """Delete what is of no use after an error.
+
+        Imports of a job that cannot be planned; and, if there is no work yet, a plan that cannot
+        work. Else the cure, such as another model, would meet the settings of a run that has done
+        nothing.
+        """
+        with suppress(FolderLostError, OSError):
+            if self._has_texts:
+                delete_input(self.folder)
+            if self._planned and isinstance(error, ConfigError | ModelLoadError):
+                pool.kill_opened()  # no child writes any more
+                self.folder.delete_temporary()
+                if self._planned.issuperset(_own_files(self.folder)):
+                    self.folder.delete(*self._planned)
+                    self.folder.delete_empty_folders()
+
+
+def _prepared(
+    work: Work, runner: Runner, folder: OutputFolder
+) -> "tuple[Callable[[], Any], RemoteJob | None]":
+    """Return what runs a pipeline to its end, and its job if a service does that."""
+    from bertscore_beam.run.remote_job import RemoteJob
+    from bertscore_beam.run.run_step import add_phases, prepare_workers
+
+    pipeline = runner.pipeline()
+    if callable(work):
+        work(pipeline)
+    else:
+        add_phases(pipeline, work)
+    _reach_service(runner)
+    if not runner.is_remote:
+        return lambda: pipeline.run().wait_until_finish(), None
+    lock = folder.lock if runner.detached else None
+    lease = folder.root if runner.is_dataflow else ""
+    prepare_workers(pipeline, lock=lock, lease=lease, threads=runner.threads_elsewhere)
+    job = RemoteJob(runner, folder.root)
+    return partial(job.run, pipeline), job
+
+
+def _end_earlier_job(output: str, runner: Runner, say: Say) -> bool:
+    from bertscore_beam.run.remote_job import end_earlier_job
+
+    return end_earlier_job(output, runner, say)
 
 
 def _pool_of(runner: Runner) -> Pool | None:
@@ -160,51 +263,8 @@ def _pool_of(runner: Runner) -> Pool | None:
     )
 
 
-@contextmanager
-def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
-    try:
-        yield
-    except BertScoreError:
-        with suppress(FolderLostError, OSError):
-            delete_input(folder)
-        raise
-
-
-@contextmanager
-def _without_plan_if_refused(folder: OutputFolder) -> Iterator[None]:
-    """Delete a plan that cannot work, if there is no work yet.
-
-    Else the cure, such as another model, would meet the settings of a run that has done nothing.
-    """
-    planned = set(_own_files(folder))
-    try:
-        yield
-    except (ConfigError, ModelLoadError):
-        pool.kill_opened()  # no child writes any more
-        with suppress(FolderLostError, OSError):
-            folder.delete_temporary()
-            if planned.issuperset(_own_files(folder)):
-                folder.delete(*planned)
-                folder.delete_empty_folders()
-        raise
-
-
 def _own_files(folder: OutputFolder) -> Iterator[str]:
     return (name for name, _ in folder.each_file() if not is_of_lock(name))
-
-
-@contextmanager
-def _first_writing(options: RunOptions) -> Iterator[None]:
-    try:
-        with reaching("output", options.output):
-            yield
-    except OSError as error:
-        if not is_refused(error):
-            raise
-        raise ConfigError(
-            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
-            "expected a folder where files can be made. Choose another --output."
-        ) from error
 
 
 def _with_restarts(outcome: output.Outcome) -> output.Outcome:
@@ -215,71 +275,88 @@ def _with_restarts(outcome: output.Outcome) -> output.Outcome:
     return replace(outcome, warnings=(warning, *outcome.warnings))
 
 
-def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    if stage.message:
-        say(f"{stage.message} ...")
-    runner = stage.runner
-    pipeline = runner.pipeline()
-    stage.build(pipeline)
-    _reach_service(runner)
-    job = RemoteJob(runner, folder.root) if runner.is_remote else None
-    if job is not None:
-        lock = folder.lock if runner.detached else None
-        lease = folder.root if runner.is_dataflow else ""
-        prepare_workers(pipeline, lock=lock, lease=lease, threads=runner.threads_elsewhere)
-    started = time.time() if stage.started is None else stage.started
-    with ExitStack() as stack:
-        if runner != usual:
-            stack.enter_context(pool.opening(_pool_of(runner)))
-        processes = pool.opened()
-        stack.enter_context(worker_errors(job))
-        stack.enter_context(end_when_interrupted(job, kept=not is_temporary(folder)))
-        if runner.is_local:
-            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
-        if processes is not None:
-            processes.begin_stage(loads=stage.loads)
-        if (stage.amounts or stage.before) and not (quiet or runner.detached):
-            progress = RunProgress(stage, folder.path(stage.folder), started)
-            stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
-        try:
-            if job is None:
-                pipeline.run().wait_until_finish()
-            else:
-                job.run(pipeline)
-        except Exception:
-            if processes is None or processes.failure is None:
-                raise
-            raise processes.failure from None  # Beam's own error only quotes it
-
-
 def _reach_service(runner: Runner) -> None:
     """Look once more for a job service, which Beam would wait for without an end."""
+    from bertscore_beam.run.beam_options import check_service
+
     try:
         check_service(runner.name, runner.beam_options)
     except ConfigError as error:  # it was there when the command began
         raise output.JobFailedError(str(error)) from error
 
 
+Planned = TypeVar("Planned", bound="HasOutput")
+Begun = TypeVar("Begun")
+
+
+class HasOutput(Protocol):
+    """What is planned has an output folder."""
+
+    @property
+    def output(self) -> str:
+        """The output folder, as `absolute` returns it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind(Generic[Options, Planned, Begun]):
+    """The functions of a job that has no phases yet, called in the order of a run."""
+
+    prepare: Callable[[Options, Runner], Planned]
+    show: Callable[[Planned], tuple[output.TextTable, ...]]
+    begin: Callable[[Planned, OutputFolder, Say], tuple[Begun, Iterable[Stage]]]
+    conclude: Callable[[Begun], output.Outcome]
+    refuse: Callable[[Planned], output.Outcome | None] = lambda plan: None
+    texts: Callable[[Planned, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
+    again: Callable[[Planned], Planned] = lambda plan: plan
+    may_detach: bool = False
+
+    def __call__(self, options: Options, run: Run) -> output.Outcome:
+        """Run the job."""
+        with before_work():
+            planned = self.prepare(options, run.runner)
+        if options.dry_run:
+            return run.shown(partial(self.show, planned))
+        if (refused := self.refuse(planned)) is not None:
+            return refused
+        folder = run.take(planned.output)
+        with run.first_writing():
+            texts = self.texts(planned, folder)
+        if texts:
+            run.import_texts(texts)
+            planned = self.again(planned)
+        with run.first_writing():
+            begun, stages = self.begin(planned, folder, run.say)
+        del planned  # it is large when there are many splits
+        for stage in stages:
+            run.do(stage.build, stage, loads=stage.loads)
+        return self.conclude(begun)
+
+
 def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder) -> Stage:
     """Return the stage that imports files of text into the folder of a run."""
-    number = len(texts)
-    files = "1 file" if number == 1 else f"{number:,} files"
+    from bertscore_beam.run.run_step import add_phases
 
-    def build(root: beam.Pipeline) -> None:
-        _ = (
-            root
-            | "Texts" >> beam.Create(texts)
-            | "SpreadTexts" >> Spread()
-            | "ImportTexts" >> beam.ParDo(RunStep(import_step(folder)))
-        )
-
+    phases, expected = import_phase(texts, folder)
     return Stage(
         name="import",
         runner=runner,
-        build=build,
+        build=partial(add_phases, phases=phases),
+        message=expected.message,
+        folder=expected.folder,
+        amounts=expected.amounts,
+        unit=expected.unit,
+        loads=False,
+    )
+
+
+def import_phase(texts: Sequence[TextFile], folder: OutputFolder) -> tuple[tuple[Phase], Expected]:
+    """Return the phase that imports files of text into the folder of a run."""
+    number = len(texts)
+    files = "1 file" if number == 1 else f"{number:,} files"
+    expected = Expected(
         message=f"turning {files} of text into Parquet",
         folder=IMPORTS_FOLDER,
         amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
         unit="bytes of text",
-        loads=False,
     )
+    return (Phase(name="ImportTexts", items=given(texts), step=import_step(folder)),), expected

@@ -226,14 +226,22 @@ class Pool:
                 raise answer.error
         return answer.results, answer.counted
 
+    def results(self, step: Step, elements: Iterable[Any]) -> Iterator[Any]:
+        """Yield the results of elements, one element after the other; nobody counts."""
+        pickled = pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        for element in elements:
+            self.submit(pickled, step.name(element), element, answers.put)
+            is_done = False
+            while not is_done:
+                answer = answers.get()
+                is_done = answer.is_last
+                yield from self.take(answer)[0]
+
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function in a child and return what it returns."""
-        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        name = function.__name__.replace("_", " ")
-        self.submit(_CALL, name, (function, arguments), answers.put)
         try:
-            (result,), _ = self.take(answers.get())
-            self.take(answers.get())  # nothing more
+            (result,) = self.results(_CALL, [(function, arguments)])
         except BaseException:
             self.failure = None  # the caller may go on
             raise
@@ -463,7 +471,11 @@ def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
     yield function(*arguments)
 
 
-_CALL = pickle.dumps(Each(_call, str))
+def _called(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
+    return asked[0].__name__.replace("_", " ")
+
+
+_CALL = Each(_call, _called)
 
 _opened: Pool | None = None
 
@@ -476,6 +488,17 @@ def opened() -> Pool | None:
 def ask(function: Callable[..., Result], *arguments: Any) -> Result:
     """Call a function in a child of the open pool, or here without one."""
     return function(*arguments) if _opened is None else _opened.ask(function, *arguments)
+
+
+def results(step: Step, elements: Iterable[Any]) -> Iterator[Any]:
+    """Yield the results of elements from children of the open pool, or from here without one."""
+    if _opened is not None:
+        yield from _opened.results(step, elements)
+        return
+    run = None
+    for element in elements:
+        run = run or step.open()
+        yield from run(element)
 
 
 def restarts() -> int:

@@ -1,4 +1,4 @@
-"""The stages of a job and their progress: from files that appear, and from local workers.
+"""The progress of a job: from files that appear, and from local workers.
 
 Files work with every runner. Workers of this machine also report how far they are in a file. On a
 terminal the progress is a bar, in a log a plain line now and then.
@@ -12,14 +12,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import apache_beam as beam
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from bertscore_beam.files.listing import each_file
 from bertscore_beam.run import activity
 from bertscore_beam.run.output import format_duration
-from bertscore_beam.run.runner import Runner
 
 POLL_SECONDS = 1.0
 LOG_SECONDS = (2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
@@ -31,30 +29,20 @@ _PAUSE_PER_LISTING = 10
 100,000 files."""
 
 
-Build = Callable[[beam.Pipeline], Any]
-"""Adds the steps of a stage to an empty pipeline."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One pipeline of a job.
+class Expected:
+    """What phases that run together will have done when they end.
 
     Attributes:
-        build: Adds its steps to an empty pipeline.
-        message: What to tell people at its start; "" for nothing.
-        folder: Where its files appear, below the output folder.
+        message: What to tell people at their start; "" for nothing.
+        folder: Where their files appear, below the output folder.
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
-        before: What was done before the stage, in the same unit. Without this and any amount, no
-            progress is shown.
+        before: What was done before, in the same unit. Without this and any amount, no progress is
+            shown.
         first: How much is read before the first file can appear, and its unit.
-        started: When the run began, in seconds since the epoch; None for the start of the stage.
-        loads: Whether its steps load what should not lie in memory beside that of the next stage.
-            Turning text into Parquet leaves some 100 MB at most, and saves loading torch again.
+        started: When the run began, in seconds since the epoch; None for the start of the phases.
     """
 
-    name: str
-    runner: Runner
-    build: Build
     message: str = ""
     folder: str = ""
     amounts: Mapping[str, int] = field(default_factory=dict)
@@ -62,22 +50,31 @@ class Stage:
     unit: str = "files"
     first: tuple[int, str] = (0, "")
     started: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Expected):
+    """One pipeline of a job that has no phases yet: `build` adds its steps to an empty one."""
+
+    name: str
+    runner: Any
+    build: Callable[[Any], Any]
     loads: bool = True
 
 
 class RunProgress:
-    """Adds up the amounts of the files of a stage that appear, and what workers report.
+    """Adds up the amounts of the expected files that appear, and what workers report.
 
     `started` is when the run began, in seconds since the epoch.
     """
 
-    def __init__(self, stage: Stage, folder: str, started: float) -> None:
-        self._stage = stage
+    def __init__(self, expected: Expected, folder: str, started: float) -> None:
+        self._expected = expected
         self._folder = folder
         self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
-        self.planned = stage.before + sum(stage.amounts.values())
+        self.planned = expected.before + sum(expected.amounts.values())
         self.look_seconds = 0.0
 
     def look(self) -> None:
@@ -86,12 +83,12 @@ class RunProgress:
         state = activity.snapshot()
         there = dict.fromkeys((name for name, _ in each_file(self._folder)), 1.0)
         shares = {**state.fractions, **there}
-        amounts = self._stage.amounts
+        amounts = self._expected.amounts
         done = int(sum(share * amounts.get(name, 0) for name, share in shares.items()))
         self.look_seconds = time.monotonic() - began
         self._words = state.status
-        self._before.note(min(state.counted, self._stage.first[0]))
-        self._main.note(self._stage.before + done)
+        self._before.note(min(state.counted, self._expected.first[0]))
+        self._main.note(self._expected.before + done)
 
     @property
     def done(self) -> int:
@@ -101,8 +98,8 @@ class RunProgress:
     def line(self) -> str:
         """Return the progress as one line."""
         if self._before.done and not self._main.has_grown:
-            return self._before.line(*self._stage.first)
-        return self._main.line(self.planned, self._stage.unit, self._words)
+            return self._before.line(*self._expected.first)
+        return self._main.line(self.planned, self._expected.unit, self._words)
 
 
 class _Pace:

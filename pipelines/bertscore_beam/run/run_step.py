@@ -21,13 +21,12 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump.plan_file import read_plan
-from bertscore_beam.dump.splits import RowGroupSplits, split_chunks
-from bertscore_beam.files.read import read_bytes
+from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lease import keep_lease
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
+from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
 from bertscore_core.errors import DeviceLostError
 
@@ -199,6 +198,38 @@ def prepare_workers(
     pipeline.visit(Steps())
 
 
+_FAN_OUT = 16
+"""Workers that fold the results of a phase to one before the last one does."""
+
+
+def add_phases(root: beam.Pipeline, phases: Iterable[Phase]) -> beam.PCollection[Any]:
+    """Add phases to an empty pipeline; return what the last one is folded to."""
+    before: beam.PCollection[Any] = root | "Begin" >> beam.Create([None])
+    for phase in phases:
+        before = before | phase.name >> OnBeam(phase)
+    return before
+
+
+@dataclass
+class OnBeam(beam.PTransform):
+    """What the phase before was folded to -> what this one is folded to."""
+
+    phase: Phase
+
+    def expand(self, before: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Make the items, work on each of them, and fold the results."""
+        phase = self.phase
+        results = before | "Items" >> beam.FlatMap(phase.items)
+        if phase.step is not None:
+            results = results | "Work" >> RunOnDevice(
+                phase.step, phase.accelerator, divisible=phase.divisible
+            )
+        if phase.by_key:
+            pairs = results | "Pairs" >> beam.FlatMap(iter)
+            return pairs | "Fold" >> beam.CombinePerKey(phase.fold)
+        return results | "Fold" >> beam.CombineGlobally(phase.fold).with_fanout(_FAN_OUT)
+
+
 @dataclass
 class Spread(beam.PTransform):
     """Elements -> the same elements, spread over the workers before a step that takes long.
@@ -262,15 +293,7 @@ class _TakeApart(beam.PTransform):
 
 @dataclass
 class ReadPlan(beam.PTransform):
-    """The splits of a saved plan, read on one worker and put into chunks.
-
-    The job contains only the plan's path: runners limit the size of a job. Spread the chunks before
-    a step that takes long: otherwise it is fused with the reading, and runs on one worker.
-
-    Attributes:
-        digest: That of the plan's bytes: no other plan is read.
-        chunks: How many chunks share the work; None if the number of workers is not known.
-    """
+    """The splits of a saved plan, read on one worker and put into chunks; see `chunks_of`."""
 
     path: str
     digest: str
@@ -278,15 +301,6 @@ class ReadPlan(beam.PTransform):
 
     def expand(self, root: beam.Pipeline) -> beam.PCollection[RowGroupSplits]:
         """Read the plan."""
-        return (
-            root
-            | "PlanPath" >> beam.Create([self.path])
-            | "ReadSplits"
-            >> beam.FlatMap(_read_chunks, self.digest, self.chunks).with_output_types(
-                RowGroupSplits
-            )
-        )
-
-
-def _read_chunks(path: str, digest: str, chunks: int | None) -> Iterator[RowGroupSplits]:
-    return split_chunks(read_plan(read_bytes(path), digest, path).splits, chunks)
+        items = chunks_of(self.path, self.digest, self.chunks)
+        read = beam.FlatMap(items).with_output_types(RowGroupSplits)
+        return root | "PlanPath" >> beam.Create([None]) | "ReadSplits" >> read

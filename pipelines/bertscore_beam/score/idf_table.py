@@ -7,10 +7,11 @@ import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
 from bertscore_beam.dump.splits import RowGroupSplits
+from bertscore_beam.idf.count_phases import save_idf
 from bertscore_beam.idf.counting import Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import num_buckets
-from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
+from bertscore_beam.idf.transforms import CountDocumentFrequencies
 from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder

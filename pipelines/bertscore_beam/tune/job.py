@@ -1,6 +1,6 @@
 """The tuning job: judgements are scored model by model, then compared with people.
 
-    judgements --> parts --one stage for each model--> scores --> agreement --> tables
+    judgements --> parts --one phase for each model--> scores --> agreement --> tables
 
 Scores are kept in the folder by the digest of their texts and settings: what an earlier run of the
 folder has scored alike is not scored again, whatever else has changed.
@@ -9,16 +9,15 @@ folder has scored alike is not scored again, whatever else has changed.
 import io
 import time
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
 from bertscore_beam.records.groups import table_to_bytes
@@ -30,12 +29,12 @@ from bertscore_beam.run.folder import (
     write_run,
 )
 from bertscore_beam.run.identity import check_same_run, read_same_command
-from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
-from bertscore_beam.run.progress import Stage
-from bertscore_beam.run.run_step import RunOnDevice
+from bertscore_beam.run.phases import Phase, given
+from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
@@ -52,6 +51,22 @@ from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.score_statistics import MEASURES, clipped_f1
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
+
+
+def tune_job(options: TuneOptions, run: Run) -> Outcome:
+    """Score judgements with each model, and compare the scores with people."""
+    with before_work():
+        plan = _plan_tune(options, run.runner)
+    if options.dry_run:
+        return run.shown(lambda: show_plan(plan))
+    folder = run.take(plan.output)
+    with run.first_writing():
+        job = _begin_tune(plan, folder, run.say)
+    scores = {model.digest: _score_with_model(job, model, run) for model in plan.models}
+    others = other_scores(job)
+    run.say("Comparing the scores with people ...")
+    write_results(job, evaluate(plan, scores, others))
+    return _conclude_tune(job)
 
 
 def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
@@ -139,7 +154,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     )
 
 
-def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> tuple[TuneJob, Iterator[Stage]]:
+def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     """Write down whose folder this is and the texts of the workers, and delete earlier results."""
     _check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
@@ -154,20 +169,10 @@ def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> tuple[TuneJob
         say(f"{name} is left out: {why}")
     if plan.device_note is not None:
         say(f"The encoder runs on {plan.device_note}")
-    return job, _tune_stages(job)
+    return job
 
 
-def _tune_stages(job: TuneJob) -> Iterator[Stage]:
-    """Yield a stage for each model that has judgements to score, then write the results."""
-    scores: dict[str, ModelScores] = {}
-    for model in job.plan.models:
-        scores[model.digest] = yield from _score_with_model(job, model)
-    others = other_scores(job)
-    job.say("Comparing the scores with people ...")
-    write_results(job, evaluate(job.plan, scores, others))
-
-
-# The stage of each model, which scores the judgements, and what it leaves.
+# The phase of each model, which scores the judgements, and what it leaves.
 
 
 def _write_parts(job: TuneJob) -> None:
@@ -188,7 +193,7 @@ def _write_parts(job: TuneJob) -> None:
             job.folder.write(part.path, table_to_bytes(pa.table(columns)))
 
 
-def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
+def _score_with_model(job: TuneJob, model: TuneModel, run: Run) -> ModelScores:
     """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = job.plan.options.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
@@ -207,28 +212,24 @@ def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, 
     pending = [part for part in parts if scoring.name(part) not in present]
     if pending:
         _count_idf(job, model, scoring.idf)
-        yield score_stage(scoring, job.plan.options, job.plan.runner, pending, model.name)
+        expected = Expected(
+            message=f"Scoring {sum(part.rows for part in pending):,} judgements with {model.name}",
+            folder=SCORES_FOLDER,
+            amounts={
+                scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in pending
+            },
+            unit="pairs",
+        )
+        phases = tune_phases(scoring, job.plan.options.accelerator, pending)
+        run.do(phases, expected, plainly=len(pending) == 1)
     return _read_all(job.folder, [scoring.name(part) for part in parts])
 
 
-def score_stage(
-    scoring: ScoreParts,
-    options: TuneOptions,
-    runner: Runner,
-    parts: Sequence[Part] = (),
-    model: str = "",
-) -> Stage:
-    """Return the stage that scores parts with one model."""
-    score = RunOnDevice(scoring, options.accelerator)
-    return Stage(
-        name="score",
-        runner=runner,
-        build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
-        message=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
-        folder=SCORES_FOLDER,
-        amounts={scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in parts},
-        unit="pairs",
-    )
+def tune_phases(
+    scoring: ScoreParts, accelerator: str | None, parts: Sequence[Part] = ()
+) -> tuple[Phase]:
+    """Return the phase that scores parts with one model."""
+    return (Phase(name="ScoreParts", items=given(parts), step=scoring, accelerator=accelerator),)
 
 
 def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
@@ -269,6 +270,3 @@ def _conclude_tune(job: TuneJob) -> Outcome:
         document=summary,
         warnings=tuple(summary["warnings"]),
     )
-
-
-TUNE = JobKind(prepare=_plan_tune, show=show_plan, begin=_begin_tune, conclude=_conclude_tune)

@@ -11,7 +11,7 @@ from apache_beam.testing import test_pipeline
 
 from bertscore_beam.baseline import sample as baseline_sample
 from bertscore_beam.baseline.extract import ReadFile, write_sentences
-from bertscore_beam.baseline.sample import lanes_of, pair_stage, read_sample, sample_stage
+from bertscore_beam.baseline.sample import lanes_of, pair_phases, read_sample, sample_phases
 from bertscore_beam.baseline.sources import (
     PairsRecord,
     pairs_path,
@@ -28,6 +28,7 @@ from bertscore_beam.crawl.sampling import (
     pairing_order,
 )
 from bertscore_beam.crawl.sentences import sentences_table
+from bertscore_beam.run.run_step import add_phases
 from tests.support.hashes import pairs_of
 
 
@@ -68,14 +69,13 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     }
     assert len(samples["de"]) == 24
     options = SimpleNamespace(pairs=12, sentences_per_host=3, seed=1)
-    job = SimpleNamespace(folder=folder, options=options, plan=SimpleNamespace(runner=None))
-    records = [
-        SimpleNamespace(language=code, digest=baseline_sample.sample_digest(sample))
-        for code, sample in samples.items()
-    ]
-    for stage in (sample_stage(job, lanes), pair_stage(job, records, lanes)):
+    digests = {code: baseline_sample.sample_digest(sample) for code, sample in samples.items()}
+    for phases in (
+        sample_phases(folder, options, lanes),
+        pair_phases(folder, options.seed, digests, lanes),
+    ):
         with test_pipeline.TestPipeline() as pipeline:
-            stage.build(pipeline)
+            add_phases(pipeline, phases)
     for code, sample in samples.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
         record = PairsRecord.of(read_record(folder, pairs_record_path(code)))

@@ -5,9 +5,7 @@ import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
-import apache_beam as beam
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
@@ -19,6 +17,7 @@ from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import begin_idf, plan_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
@@ -44,14 +43,13 @@ def command(dump, table):
 
 def count_and_stop(planned):
     """Count as a run does that is stopped before it puts the table in its place."""
-    job, (stage,) = begin_idf(planned, own(planned.output), print)
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    stage.build(pipeline)
-    pipeline.run().wait_until_finish()
-    names = job.folder.files(COUNTS_FOLDER)
-    assert len(names) == len(stage.amounts)
-    assert sum(stage.amounts[name] for name in names) == 60
-    job.folder.release()
+    folder = own(planned.output)
+    _, phases, expected = begin_idf(planned, folder, print)
+    run_plainly(phases)
+    names = folder.files(COUNTS_FOLDER)
+    assert len(names) == len(expected.amounts)
+    assert sum(expected.amounts[name] for name in names) == 60
+    folder.release()
     return Path(planned.output)
 
 

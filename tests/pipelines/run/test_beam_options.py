@@ -10,14 +10,15 @@ import pytest
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.cli.main import main
 from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.run.beam_options import check_needs
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import UNUSABLE
-from bertscore_beam.run.runner import Runner, check_needs
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.job import build_score_pipeline
 from bertscore_beam.score.prepare import plan_score, resume_score
 from bertscore_beam.tune.tune_options import TuneOptions
 from tests.support.dumps import write_dump
-from tests.support.pipelines import describe, stages_of
+from tests.support.pipelines import describe, pipelines_of
 
 NEEDED = {
     "project": "a-project",
@@ -108,7 +109,7 @@ def test_what_tests_describe_is_what_a_prepared_job_builds(idf, remote, tmp_path
     runner = Runner.of(options)
     job = resume_score(plan_score(options, runner), OutputFolder(output))
     build = functools.partial(build_score_pipeline, spec=job.spec)
-    (described,) = stages_of(options)
+    (described,) = pipelines_of(options)
     assert describe(runner, described.build) == describe(runner, build)
 
 

@@ -14,7 +14,7 @@ from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.options.values import load_yaml
 from bertscore_beam.run.output import UNUSABLE
 from tests.support.offline import refuse_connections
-from tests.support.pipelines import describe, stages_of
+from tests.support.pipelines import describe, pipelines_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs"
 CONFIGS = [
@@ -31,7 +31,7 @@ CARDS = [
 """Flags for each GPU, without the command and the config."""
 OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
 JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
-SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts"}
+SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts/Work"}
 """The transform that scores, in each job that does."""
 
 builds = pytest.mark.job
@@ -54,8 +54,7 @@ def jobs_of(path, *flags):
     with pytest.MonkeyPatch.context() as patch:
         refuse_connections(patch)
         return [
-            {"name": stage.name, **describe(stage.runner, stage.build)}
-            for stage in stages_of(options)
+            {"name": one.name, **describe(one.runner, one.build)} for one in pipelines_of(options)
         ]
 
 

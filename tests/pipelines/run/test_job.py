@@ -1,65 +1,51 @@
 """The one way through a run: what is refused first, what is said, and a lock that is given back."""
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
-import apache_beam as beam
 import pytest
 
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.run.job import JobKind, run_job
-from bertscore_beam.run.output import TOO_MANY_REJECTS, Outcome, TextTable
-from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.job import run_job
+from bertscore_beam.run.output import TOO_MANY_REJECTS, JobFailedError, Outcome, TextTable
+from bertscore_beam.run.phases import Phase, given
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.progress import Expected
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job
 
 
-def prepare(options, runner):
-    return SimpleNamespace(runner=runner, output=absolute(options.output))
-
-
-def begin(planned, folder, say):
-    folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))
-    folder.write("plan", b"1 2")
-    say("begun")
-    job = SimpleNamespace(planned=planned, folder=folder)
-    return job, stages(job)
-
-
 def write_number(number, folder):
     folder.write(f"numbers/{number}", b"")
+    return ()
 
 
-def stages(job):
+def number_job(options, run, step=None):
+    """Write two numbers in two runs of a phase; fail where that is asked for."""
+    output = absolute(options.output)
+    if options.dry_run:
+        return run.shown(lambda: (TextTable("Plan", ("", ""), []),))
+    folder = run.take(output)
+    with run.first_writing():
+        folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))
+        folder.write("plan", b"1 2")
+        run.say("begun")
+        if step == "begin":
+            fail()
     for number in (1, 2):
-        assert len(job.folder.files("numbers")) == number - 1  # the one before has ended
-        yield Stage(
-            name=f"write {number}",
-            runner=job.planned.runner,
-            build=lambda root, number=number: (
-                root | beam.Create([number]) | beam.Map(write_number, job.folder)
-            ),
-            message=f"Writing {number}",
-            folder="numbers",
-            amounts={str(number): 1},
-        )
-
-
-def conclude(job):
-    names = sorted(job.folder.files("numbers"))
+        assert len(folder.files("numbers")) == number - 1  # the one before has ended
+        write = fail if step == "a worker" else partial(write_number, folder=folder)
+        phase = Phase(name="Write", items=given([number]), step=Each(write, str))
+        expected = Expected(message=f"Writing {number}", folder="numbers", amounts={str(number): 1})
+        run.do((phase,), expected, plainly=number == 2)
+    if step == "end":
+        fail()
+    names = sorted(folder.files("numbers"))
     return Outcome(
         status=TOO_MANY_REJECTS, shown=(TextTable("Written", ("", ""), [("is", *names)]),)
     )
-
-
-def show(planned):
-    return TextTable("Plan", ("", ""), [])
-
-
-KIND = JobKind(prepare=prepare, show=show, begin=begin, conclude=conclude)
 
 
 def fail(*_):
@@ -70,9 +56,9 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
+def test_job_takes_its_folder_and_does_phase_after_phase(tmp_path):
     said = []
-    outcome = run_job(KIND, RunOptions(output=str(tmp_path / "out")), said.append)
+    outcome = run_job(number_job, RunOptions(output=str(tmp_path / "out")), said.append)
     assert outcome.status == TOO_MANY_REJECTS
     assert outcome.shown[0].rows == [("is", "1", "2")]
     assert said == ["begun", "Writing 1 ...", "Writing 2 ..."]
@@ -81,41 +67,46 @@ def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
 
 @pytest.mark.parametrize("more", [{"dry_run": True}, {"beam": ("--no_wait_until_finish",)}, {}])
 def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
-    def refuse(options, runner):
+    def refused(options, run):
         raise ConfigError("this command cannot")
 
     options = RunOptions(output=str(tmp_path / "out"), **more)
     if more and not options.beam:
-        assert run_job(replace(KIND, begin=fail), options, print).is_answer
+        assert run_job(number_job, options, print).is_answer
     else:
-        kind = KIND if options.beam else replace(KIND, prepare=refuse)
         with pytest.raises(ConfigError, match="this command cannot"):
-            run_job(kind, options, print)
+            run_job(number_job if options.beam else refused, options, print)
     assert list(tmp_path.iterdir()) == []
 
 
-def begin_in_vain(planned, folder, say):
-    return None, map(fail, [1])
-
-
-def begin_what_fails(planned, folder, say):
-    build = lambda root: root | beam.Create([1]) | beam.Map(fail)  # noqa: E731
-    return None, [Stage(name="fail", runner=planned.runner, build=build)]
-
-
-FAILING = {
-    "begin": {"begin": fail},
-    "stages": {"begin": begin_in_vain},
-    "a worker": {"begin": begin_what_fails},
-    "conclude": {"conclude": fail},
-}
-
-
-@pytest.mark.parametrize("step", FAILING)
+@pytest.mark.parametrize("step", ["begin", "a worker", "end"])
 def test_lock_is_given_back_wherever_the_job_fails(tmp_path, step):
     options = RunOptions(output=str(tmp_path / "out"))
-    kind = replace(KIND, **FAILING[step])
-    with pytest.raises(RuntimeError if step == "a worker" else OSError, match="the disk fails"):
-        run_job(kind, options, print)
+    with pytest.raises(JobFailedError if step == "a worker" else OSError, match="the disk fails"):
+        run_job(partial(number_job, step=step), options, print)
     assert "lock.json" not in " ".join(files_below(tmp_path))
-    assert run_job(KIND, options, print).status == TOO_MANY_REJECTS
+    assert run_job(number_job, options, print).status == TOO_MANY_REJECTS
+
+
+def test_a_plan_that_no_worker_can_use_is_deleted_if_there_is_no_work_yet(tmp_path):
+    options, has_work = RunOptions(output=str(tmp_path / "out")), []
+
+    def refuse(folder, number):
+        if has_work:
+            folder.write("numbers/1", b"")
+        raise ConfigError("there is no such model")
+
+    def job(options, run):
+        folder = run.take(absolute(options.output))
+        with run.first_writing():
+            folder.write("plan", b"1 2")
+        step = Each(partial(refuse, folder), str)
+        run.do((Phase(name="Refuse", items=given([1]), step=step),))
+
+    with pytest.raises(ConfigError, match="no such model"):
+        run_job(job, options, print)
+    assert files_below(tmp_path) == []
+    has_work.append(True)
+    with pytest.raises(ConfigError, match="no such model"):
+        run_job(job, options, print)
+    assert files_below(tmp_path) == ["out/numbers/1", "out/plan"]

@@ -12,8 +12,9 @@ import pytest
 
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.run.beam_options import check_needs
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, UNJUDGED, UNUSABLE, WORSE
-from bertscore_beam.run.runner import Runner, check_needs
+from bertscore_beam.run.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -5,7 +5,7 @@ import pytest
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.tune.tune_options import TuneOptions
-from tests.support.pipelines import pipeline_proto, stages_of
+from tests.support.pipelines import pipeline_proto, pipelines_of
 
 pytestmark = pytest.mark.job
 
@@ -47,9 +47,9 @@ OF_PYTHON = {"beam:coder:pickled_python:v1", "beam:coder:tuple:v1"}
 
 @pytest.fixture(scope="module", params=JOBS)
 def protos(request):
-    stages = stages_of(JOBS[request.param])
-    assert stages
-    return [pipeline_proto(stage.runner, stage.build) for stage in stages]
+    found = pipelines_of(JOBS[request.param])
+    assert found
+    return [pipeline_proto(one.runner, one.build) for one in found]
 
 
 DIVISIBLE = "beam:requirement:pardo:splittable_dofn:v1"

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 def progress_of(output, splits, started, **more):
     rows = {split.part_name: split.num_rows for split in splits}
-    return shown.RunProgress(stage_of(rows, **more), output, started)
+    return shown.RunProgress(expected(rows, **more), output, started)
 
 
-def stage_of(amounts, **more):
-    return shown.Stage(name="score", runner=None, build=None, amounts=amounts, unit="rows", **more)
+def expected(amounts, **more):
+    return shown.Expected(amounts=amounts, unit="rows", **more)
 
 
 def look(progress):
@@ -132,8 +132,7 @@ class NotedPauses(threading.Event):
 
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     (tmp_path / "7.json").touch()
-    stage = stage_of({"7.json": 3})
-    progress = shown.RunProgress(stage, str(tmp_path), time.time())
+    progress = shown.RunProgress(expected({"7.json": 3}), str(tmp_path), time.time())
     stop = NotedPauses(3)
     for look in shown._looks(progress, [0.0, 5.0], stop):
         assert look.done == 3

@@ -46,7 +46,7 @@ def test_the_work_is_done_by_children_unless_none_is_needed(
 
 
 def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given(monkeypatch):
-    monkeypatch.setattr("bertscore_beam.run.runner.check_service", lambda *_: None)
+    monkeypatch.setattr("bertscore_beam.run.beam_options.check_service", lambda *_: None)
     runner = Runner.of(options("--runner=PortableRunner", workers=3))
     assert (runner.restarts, runner.children) == (0, 0)
     for restarts in (None, 0, 1):

@@ -13,11 +13,12 @@ from apache_beam.pipeline import PipelineVisitor
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunDivisible, RunStep
 from tests.pipelines.run.test_portable import JOBS
-from tests.support.pipelines import stages_of
+from tests.support.pipelines import pipelines_of
 
 pytestmark = pytest.mark.job
 
-STEPS = {"find_keys", "group_part", "index_chunk", "read_lane"}
+STEPS = {"find_keys", "group_part", "index_chunk", "read_lane", "_pair_in_part", "_read_hashes"}
+STEPS |= {"_read_sampled"}
 """Functions that are steps by themselves."""
 
 
@@ -39,8 +40,8 @@ def steps_of(build):
 def steps():
     by_name = {}
     for options in JOBS.values():
-        for stage in stages_of(options):
-            by_name |= {f"{stage.name}: {name}": one for name, one in steps_of(stage.build).items()}
+        for made in pipelines_of(options):
+            by_name |= {f"{made.name}: {name}": one for name, one in steps_of(made.build).items()}
     return by_name
 
 

@@ -141,7 +141,7 @@ def service_that_takes_no_job():
 def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
     tmp_path, capsys, monkeypatch, beam, said, more
 ):
-    monkeypatch.setattr("bertscore_beam.run.runner.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("bertscore_beam.run.beam_options.ANSWER_SECONDS", 1)
     dump = write_dump(tmp_path / "dump", [5])
     kind, *flags = beam.split()
     words = ["--input", str(dump), "--output", str(tmp_path / "out"), *more, "--"]

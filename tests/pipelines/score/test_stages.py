@@ -60,7 +60,7 @@ def test_only_small_things_cross_stages(tmp_path):
     run = "ScoreSplits/OnDevice/Run"
     scoring = next(names for names in steps if f"{run}/Process" in names)
     spread = next(names for names in steps if "ScoreSplits/Spread/Read" in names)
-    count = "CountDocumentFrequencies/CountSplit"
+    count = "CountDocumentFrequencies/CountSplits/Work/OnDevice/Run"
     assert "SaveIdf" in crossing
     # What is scored is spread by the shuffle, and then stored with what can be divided of it.
     device = {"ScoreSplits/OnDevice/TakeApart", f"{run}/PairWithRestriction"}

@@ -151,14 +151,14 @@ def test_only_what_is_not_scored_is_imported_again(out, mixed, run, imported):
 @pytest.fixture
 def behind_planning(monkeypatch):
     """Return a list for what happens between the first planning and the import, each once."""
-    changes, stage = [], job_module.import_stage
+    changes, phase = [], job_module.import_phase
 
     def changing(*given):
         while changes:
             changes.pop()()
-        return stage(*given)
+        return phase(*given)
 
-    monkeypatch.setattr(job_module, "import_stage", changing)
+    monkeypatch.setattr(job_module, "import_phase", changing)
     return changes
 
 
