@@ -432,6 +432,41 @@ def formula_lines(pair: ExplainedPair, baseline: Measures | None) -> list[str]:
     return words
 
 
+def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
+    """Return the scores as a table: what each row is, then `Measures`."""
+    rows = [("score", explanation.scores)]
+    if explanation.baseline is not None:
+        rows = [
+            ("before rescaling", explanation.raw),
+            ("baseline", explanation.baseline),
+            ("rescaled score", explanation.scores),
+        ]
+    table = [(name, *map(format_score, values)) for name, values in rows]
+    if len(explanation.pairs) > 1:
+        table.append(("best reference", *(str(number + 1) for number in explanation.best)))
+    return table
+
+
+TOKEN_VALUES = ("weight", "share", "match", "similarity", "contribution")
+"""What `token_rows` says of each token."""
+
+
+def token_rows(text: ExplainedText, other: ExplainedText) -> list[tuple[str, ...]]:
+    """Return the tokens of a text as a table: each with its `TOKEN_VALUES`, then the sum."""
+    rows = [
+        (
+            token,
+            f"{text.weights[number]:.4f}",
+            format_score(text.shares[number]),
+            other.tokens[match] if (match := int(text.matches[number])) != NO_MATCH else "",
+            format_score(text.similarities[number]),
+            format_score(text.contributions[number]),
+        )
+        for number, token in enumerate(text.tokens)
+    ]
+    return [*rows, ("sum", "", "", "", "", format_score(text.total))]
+
+
 def format_score(value: float) -> str:
     """Return a score to six digits; `none` for NaN."""
     return "none" if math.isnan(value) else f"{value:.6f}"
@@ -494,16 +529,7 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
 
 
 def _scores_table(explanation: Explanation) -> str:
-    rows = [("score", explanation.scores)]
-    if explanation.baseline is not None:
-        rows = [
-            ("before rescaling", explanation.raw),
-            ("baseline", explanation.baseline),
-            ("rescaled score", explanation.scores),
-        ]
-    cells = [(name, _cells(map(format_score, values))) for name, values in rows]
-    if len(explanation.pairs) > 1:
-        cells.append(("best reference", _cells(str(number + 1) for number in explanation.best)))
+    cells = [(name, _cells(values)) for name, *values in score_rows(explanation)]
     return '<p class="label">Scores</p>\n' + _table("Scores", Measures._fields, cells)
 
 
@@ -555,20 +581,8 @@ def _matrix(pair: ExplainedPair) -> str:
 
 
 def _parts(caption: str, text: ExplainedText, other: ExplainedText) -> str:
-    rows = []
-    for number, token in enumerate(text.tokens):
-        match = int(text.matches[number])
-        numbers = (text.similarities[number], text.contributions[number])
-        cells = (
-            f"{text.weights[number]:.4f}",
-            format_score(text.shares[number]),
-            other.tokens[match] if match != NO_MATCH else "",
-            *map(format_score, numbers),
-        )
-        rows.append((token, _cells(cells)))
-    rows.append(("sum", _cells(("", "", "", "", format_score(text.total)))))
-    heads = ("weight", "share", "match", "similarity", "contribution")
-    table = _table(caption, heads, rows)
+    rows = [(token, _cells(values)) for token, *values in token_rows(text, other)]
+    table = _table(caption, TOKEN_VALUES, rows)
     return f"<details>\n<summary>{caption}</summary>\n{table}</details>\n"
 
 

@@ -1,9 +1,7 @@
 """`bertscore-beam explain`: the score of rows of a run, or of two texts, token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-
-from rich.console import Console
 
 from bertscore_beam.cli.show import output_mode, report, say
 from bertscore_beam.files.credentials import mask_credentials
@@ -23,12 +21,12 @@ from bertscore_beam.pages.explain_rows import (
     read_stored,
     row_config,
 )
-from bertscore_beam.pages.explain_terminal import terminal
+from bertscore_beam.pages.explain_terminal import explanation_tables
 from bertscore_beam.records.finished import FinishedRun, RowPlace, open_finished
 from bertscore_beam.run.loading import scorer_config
-from bertscore_beam.run.output import Outcome, escape_line, printed
+from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.runner import Runner
-from bertscore_core.errors import ConfigError, escape_text
+from bertscore_core.errors import ConfigError
 from bertscore_core.explanations.explanation import Explanation, explain, page
 from bertscore_core.explanations.explanation_picture import FORMATS, check_matplotlib, picture
 from bertscore_core.scorer import BertScorer
@@ -53,15 +51,20 @@ def explain_rows(options: ExplainOptions) -> int:
     if kind in FORMATS:
         check_matplotlib()
     explained = _explain_texts(options) if options.run is None else _explain_run(options, kind)
-    if options.output is not None:
+    shown: tuple[TextTable, ...] = ()
+    if options.output is None:
+        shown = tuple(_tables(explained))
+    else:
         _write(options.output, kind, explained)
         say(f"{mask_credentials(options.output)} is written.")
-    elif not output_mode().json:
-        _print(explained)
-        return printed()
-    warnings = tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)
+    is_noted = options.output is None and not output_mode().json
+    warnings = (
+        ()
+        if is_noted
+        else tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)
+    )
     document = {"explanations": [{**row.facts, **row.explanation.as_dict()} for row in explained]}
-    return report(Outcome(document=document, warnings=warnings, is_answer=True))
+    return report(Outcome(shown=shown, document=document, warnings=warnings, is_answer=True))
 
 
 def _explain_texts(given: ExplainOptions) -> list[_Explained]:
@@ -143,12 +146,8 @@ def _write(path: str, kind: str, explained: Sequence[_Explained]) -> None:
         write_atomically(absolute(path), data)
 
 
-def _print(explained: Sequence[_Explained]) -> None:
-    """Print for people; where there is no terminal, without colours and as wide as it gets."""
-    console = Console(highlight=False)
+def _tables(explained: Sequence[_Explained]) -> Iterator[TextTable]:
     for row in explained:
-        console.print(escape_line(row.heading), style="bold", markup=False)
-        console.print(terminal(row.explanation, width=console.width))
-        for note in row.notes:
-            console.print(escape_text(note), markup=False, soft_wrap=True)
-        console.print()
+        yield TextTable("", ("",), [(row.heading,)])
+        yield from explanation_tables(row.explanation)
+        yield TextTable("", ("",), [(note,) for note in row.notes])

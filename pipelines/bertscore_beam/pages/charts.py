@@ -101,7 +101,11 @@ def charts_of(
 
 
 def trend_groups(data: ReportData) -> list[Group]:
-    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
+    """Return the groups of the newest run whose F1 moved most over the runs made alike.
+
+    Those that fail a gate come first.
+    """
+    failed = {group for one in data.changes for group, _ in one.failures}
     moves: dict[Group, float] = {}
     for row in data.groups:
         name = row.group
@@ -109,7 +113,7 @@ def trend_groups(data: ReportData) -> list[Group]:
         means = [groups[name].mean for groups in alike if name in groups]
         if means:
             moves[name] = round(max(means) - min(means), ORDERED_BY)
-    return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
+    return sorted(moves, key=lambda name: (name not in failed, -moves[name]))[:_MOST_LINES]
 
 
 def _names(rows: Iterable[GroupRow]) -> list[Group]:

@@ -260,7 +260,12 @@ def test_groups_that_move_alike_keep_their_order_in_the_trend():
             for at, mean in enumerate((0.8, 0.7, 0.75))
         )  # fmt: skip
         groups = tuple(group_row(*name) for name in names)
-        assert trend_groups(replace(EMPTY, groups=groups, nights=nights)) == names
+        data = replace(EMPTY, groups=groups, nights=nights)
+        assert trend_groups(data) == names
+    against = made_report(with_texts=False).against
+    failed = replace(against.groups[0], group=("d",), gate=GroupGate(p_value=0, worse="so much"))
+    data = replace(data, comparisons=(replace(against, drop=0.1, groups=(failed,)),))
+    assert trend_groups(data) == [names[-1], *names[:-1]]
 
 
 def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
