@@ -55,6 +55,6 @@ from .stats.agreement import (
 )
 from .stats.moments import Moments as Moments
 from .stats.paired import PairedResult as PairedResult, compare_paired as compare_paired
-from .stats.scores import Scores as Scores, ScoreSummary as ScoreSummary
+from .stats.scores import Scores as Scores
 from .tokenizer.tokenization import TextTokenizer as TextTokenizer, load_tokenizer as load_tokenizer
 from .tokens import TokenizedTexts as TokenizedTexts

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,17 @@ class Sums:
     """A dataclass with slots. Its fields are added up by name, so that none can be forgotten.
 
     A number is added, in the order given; each number of a tuple by itself; what has names, for
-    each name; anything else by its own `merge`. What is not known of one set (None) is not known of
-    all. Without any set, the fields have their defaults.
+    each name; anything else by its own `merge`. Without any set, the fields have their defaults.
     """
 
     __slots__: tuple[str, ...] = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Return the sums over several sets of rows together."""
         parts = list(parts)
-        names = cls.__slots__ if parts else ()  # the names of a dataclass's fields, at no cost
+        names: Iterable[str] = cls.__dataclass_fields__ if parts else ()
         return cls(**{name: _added([getattr(part, name) for part in parts]) for name in names})
 
     def __add__(self, other: Self) -> Self:
@@ -33,8 +33,6 @@ class Sums:
 
 
 def _added(parts: Sequence[Any]) -> Any:
-    if None in parts:
-        return None
     first = parts[0]
     if isinstance(first, int | float):
         return reduce(add, parts)

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -192,7 +192,8 @@ class PackedHistogram:
 # Sums are exact (`ExactSums`). So the same rows give the same bits, however they are cut into parts
 # and in whatever order the parts are merged, and means are those of the rows, rounded once.
 #
-#     part 1 + part 2 + ... = ScoreStatistics  ->  means, standard errors, quantiles, `intervals`
+#     part 1 + part 2 + ... = ScoreSummary      ->  means
+#                           = ScoreStatistics   ->  standard errors, quantiles, `intervals`
 #
 # A row has final scores (`bertscore_f1`) and raw ones, before rescaling; without rescaling they are
 # the same. Means and errors are given of both. Histograms are of raw scores alone: those are within
@@ -232,45 +233,32 @@ class MetricSums(Sums):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreStatistics(Sums):
-    """Sums over the rows of one group. Merged with `merge` and `+`, exact in any order.
+class ScoreSummary(Sums):
+    """Sums over scored rows, from which corpus scores are computed. Merged with `merge` and `+`.
 
-    Tuples have precision, recall and F1, in this order; F1 is that of `clipped_f1`.
+    They are exact, in any order. A run may keep one for each of a million parts.
 
     Attributes:
         rows: Rows, with and without scores.
-        scored: Rows with scores.
+        scored: Rows with scores; over these the measures are added up.
+        sums: Precision, recall and F1 added up; F1 is that of `clipped_f1`.
         clipped: Scored rows whose F1 is clipped.
         truncated: Scored rows with a text that was cut at the maximum length.
-        unknown: Their tokens that the model does not know.
-        reused: Rows that took the scores of an earlier run; None if that is not known.
-        sums: Final scores added up.
-        squares: Squares of the final scores added up.
-        raw_sums: As `sums`, of the raw scores.
-        raw_squares: As `squares`, of the raw scores.
-        histograms: Raw scores in each of `STATISTIC_BINS` bins.
+        windowed: Scored rows with a text in several windows.
+        unknown: Tokens of the scored rows that the model does not know.
         reasons: Number of rows by the reason they have, with and without scores.
         rejected_reasons: The same of the rows without scores alone.
-        metrics: The sums of each other metric. A name may have a second word for rows whose texts
-            were cut into words in another way, such as `bleu zh`.
-        missing: Of each other metric the scored rows that lack it.
     """
 
     rows: int = 0
     scored: int = 0
+    sums: ExactSums = NO_SCORES
     clipped: int = 0
     truncated: int = 0
+    windowed: int = 0
     unknown: UnknownTokens = field(default_factory=UnknownTokens)
-    reused: int | None = 0
-    sums: ExactSums = NO_SCORES
-    squares: ExactSums = NO_SCORES
-    raw_sums: ExactSums = NO_SCORES
-    raw_squares: ExactSums = NO_SCORES
-    histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
-    metrics: Mapping[str, MetricSums] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rejected(self) -> int:
@@ -279,8 +267,37 @@ class ScoreStatistics(Sums):
 
     @property
     def means(self) -> Doubles:
-        """Mean of the final precision, recall and F1 of the scored rows. Shape (3,); NaN of 0."""
+        """Corpus scores: means over the scored rows. Shape (3,); NaN if there are none."""
         return _means(self.sums, self.scored)
+
+    @property
+    def truncated_fraction(self) -> float:
+        """Share of the scored rows with a text that was cut, 0 if there are none."""
+        return self.truncated / self.scored if self.scored else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreStatistics(ScoreSummary):
+    """What else is known of the rows of one group: how scores are spread, and other metrics.
+
+    Tuples have precision, recall and F1, in this order; F1 is that of `clipped_f1`.
+
+    Attributes:
+        squares: Squares of the final scores added up.
+        raw_sums: As `sums`, of the raw scores.
+        raw_squares: As `squares`, of the raw scores.
+        histograms: Raw scores in each of `STATISTIC_BINS` bins.
+        metrics: The sums of each other metric. A name may have a second word for rows whose texts
+            were cut into words in another way, such as `bleu zh`.
+        missing: Of each other metric the scored rows that lack it.
+    """
+
+    squares: ExactSums = NO_SCORES
+    raw_sums: ExactSums = NO_SCORES
+    raw_squares: ExactSums = NO_SCORES
+    histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
+    metrics: Mapping[str, MetricSums] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def by_metric(self) -> dict[str, list[MetricSums]]:
@@ -335,10 +352,10 @@ class GroupedRows:
         scores: Final precision, recall and F1; NaN for rows without scores. Shape (N, 3).
         raw: Raw scores; None if they are the same. Shape (N, 3).
         truncated: Whether a text of the row was cut. Shape (N,).
+        windowed: Whether a text of the row is in several windows; None if none is. Shape (N,).
         tokens: Tokens of each row that hold text, and the unknown ones among them, as
             `UnknownTokens.by_group` takes them; None if not counted. Shape (N,) both.
         reasons: Reasons of rows by their position; rows without one are left out.
-        reused: Whether the row took the scores of an earlier run; None if not known. Shape (N,).
         metrics: Scores of each other metric, NaN for none, shape (N,); and their counts, (N, K).
     """
 
@@ -348,9 +365,23 @@ class GroupedRows:
     raw: npt.NDArray[np.floating] | None
     truncated: BoolArray
     reasons: Mapping[int, str]
-    reused: BoolArray | None
+    windowed: BoolArray | None = None
     metrics: Mapping[str, tuple[Doubles, IntArray]] = field(default_factory=dict)
     tokens: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+
+    def in_groups(self, groups: IntArray, number: int) -> "GroupedRows":
+        """Return the same rows in other groups: that of each, (N,), and how many there are."""
+        return replace(self, groups=groups, number=number)
+
+    @property
+    def scored(self) -> BoolArray:
+        """Which rows have scores. Shape (N,)."""
+        return np.asarray(~np.isnan(self.scores).any(axis=1))
+
+    @property
+    def before(self) -> npt.NDArray[np.floating]:
+        """The scores before rescaling. Shape (N, 3)."""
+        return self.scores if self.raw is None else self.raw
 
     def unknown(self, scored: BoolArray) -> list[UnknownTokens]:
         """Return the unknown tokens of each group over the scored rows, a mask, (N,)."""
@@ -360,21 +391,49 @@ class GroupedRows:
         return UnknownTokens.by_group(tokens[scored], unknown[scored], own, self.number)
 
 
+def summary_by_group(rows: GroupedRows) -> list[ScoreSummary]:
+    """Add up the rows of each group, and return the sums by its number."""
+    scored = rows.scored
+    final = _for_sums(rows.scores[scored], rows.before[scored])
+    return [ScoreSummary(**own) for own in _by_group(_summary_fields(rows, scored, final))]
+
+
 def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
-    """Add up the rows of each group, and return the statistics by its number."""
-    scored = ~np.isnan(rows.scores).any(axis=1)
-    groups, number = rows.groups[scored], rows.number
-    own = rows.scores[scored]
-    before = own if rows.raw is None else rows.raw[scored]
-    final = _for_sums(own, before)
+    """Return all that is known of the rows of each group, by its number."""
+    scored, number = rows.scored, rows.number
+    groups, before = rows.groups[scored], rows.before[scored]
+    final = _for_sums(rows.scores[scored], before)
     raw = final if rows.raw is None else _for_sums(before, before)
-    sums, squares = (exact_sums(own, groups, number) for own in (final, final**2))
-    raw_sums, raw_squares = (
-        (sums, squares)
-        if rows.raw is None
-        else (exact_sums(own, groups, number) for own in (raw, raw**2))
-    )
+    fields = _summary_fields(rows, scored, final)
+    sums, squares = fields["sums"], exact_sums(final**2, groups, number)
     histograms = [_histograms(raw[:, measure], groups, number) for measure in range(3)]
+    fields |= {
+        "squares": squares,
+        "raw_sums": sums if raw is final else exact_sums(raw, groups, number),
+        "raw_squares": squares if raw is final else exact_sums(raw**2, groups, number),
+        "histograms": list(zip(*histograms, strict=True)),
+        "metrics": _metrics(rows),
+        "missing": _missing(rows, scored),
+    }
+    return [ScoreStatistics(**own) for own in _by_group(fields)]
+
+
+def _by_group(fields: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in zip(*fields.values(), strict=True):
+        yield dict(zip(fields, values, strict=True))
+
+
+def _summary_fields(
+    rows: GroupedRows, scored: BoolArray, final: Doubles
+) -> dict[str, Sequence[Any]]:
+    """Return the fields of a `ScoreSummary`, each with a value for every group.
+
+    Args:
+        rows: N rows.
+        scored: Which S of them have scores. Shape (N,).
+        final: Their scores, as sums take them. Shape (S, 3).
+    """
+    number, groups = rows.number, rows.groups[scored]
     reasons, rejected = (
         [Counter[str]() for _ in range(number)],
         [Counter[str]() for _ in range(number)],
@@ -388,25 +447,18 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
         counts: list[int] = np.bincount(own, minlength=number).tolist()
         return counts
 
-    columns: dict[str, Sequence[Any]] = {
+    windowed = groups[:0] if rows.windowed is None else groups[rows.windowed[scored]]
+    return {
         "rows": count(rows.groups),
         "scored": count(groups),
-        "clipped": count(groups[is_clipped(before[:, _F1])]),
+        "sums": exact_sums(final, groups, number),
+        "clipped": count(groups[is_clipped(rows.before[scored, _F1])]),
         "truncated": count(groups[rows.truncated[scored]]),
+        "windowed": count(windowed),
         "unknown": rows.unknown(scored),
-        "reused": [None] * number if rows.reused is None else count(rows.groups[rows.reused]),
-        "sums": sums,
-        "squares": squares,
-        "raw_sums": raw_sums,
-        "raw_squares": raw_squares,
-        "histograms": list(zip(*histograms, strict=True)),
         "reasons": [dict(sorted(counter.items())) for counter in reasons],
         "rejected_reasons": [dict(sorted(counter.items())) for counter in rejected],
-        "metrics": _metrics(rows),
-        "missing": _missing(rows, scored),
     }
-    by_group = zip(*columns.values(), strict=True)
-    return [ScoreStatistics(**dict(zip(columns, values, strict=True))) for values in by_group]
 
 
 def _metrics(rows: GroupedRows) -> list[dict[str, MetricSums]]:

@@ -1,7 +1,7 @@
-"""Scores of pairs, sums of them that can be merged, and how people see them."""
+"""Scores of pairs, and how people see them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,16 +12,13 @@ from bertscore_core.errors import InputError, check_package
 from bertscore_core.stats.intervals import mean_intervals
 from bertscore_core.stats.score_statistics import (
     MEASURES,
-    NO_SCORES,
     Doubles,
     GroupedRows,
     ScoreStatistics,
     UnknownTokens,
     clipped_f1,
-    is_clipped,
     statistics_by_group,
 )
-from bertscore_core.sums import ExactSums, Sums, exact_sums
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 
 if TYPE_CHECKING:
@@ -249,18 +246,17 @@ class Scores:
             InputError: The scores are of several layers, or the confidence is not between 0 and 1.
         """
         self._check_one_layer("summary()")
-        (statistics,) = statistics_by_group(
-            GroupedRows(
-                groups=np.zeros(len(self), dtype=np.int64),
-                number=1,
-                scores=np.stack([getattr(self, name) for name in MEASURES], axis=-1),
-                raw=np.stack([getattr(self, f"raw_{name}") for name in MEASURES], axis=-1),
-                truncated=self.truncated,
-                tokens=(self.text_tokens, self.unknown_tokens),
-                reasons={},
-                reused=None,
-            )
+        rows = GroupedRows(
+            groups=np.zeros(len(self), dtype=np.int64),
+            number=1,
+            scores=np.stack([getattr(self, name) for name in MEASURES], axis=-1),
+            raw=np.stack([getattr(self, f"raw_{name}") for name in MEASURES], axis=-1),
+            truncated=self.truncated,
+            windowed=self.windows > 1,
+            tokens=(self.text_tokens, self.unknown_tokens),
+            reasons={},
         )
+        (statistics,) = statistics_by_group(rows)
         return ScoreOverview(
             pairs=len(self),
             scored=statistics.scored,
@@ -321,74 +317,3 @@ class Scores:
                 f"{what} takes the scores of one layer: got {len(self.f1)}; expected one. Score "
                 "without all_layers, or take the arrays, such as f1[layer]."
             )
-
-
-def sums_of_scores(scores: npt.NDArray[np.floating], raw_f1: npt.NDArray[np.floating]) -> ExactSums:
-    """Add up precision, recall and F1 of N pairs, (3, N), with `clipped_f1`. `raw_f1` is (N,)."""
-    columns = np.column_stack([*scores[:2].astype(np.float64), clipped_f1(scores[2], raw_f1)])
-    (sums,) = exact_sums(columns, np.zeros(len(columns), dtype=np.int64), 1)
-    return sums
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSummary(Sums):
-    """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
-
-    Attributes:
-        rows: Rows seen.
-        scored: Rows with scores; over these the measures are added up.
-        sums: Precision, recall and F1 added up; F1 is that of `clipped_f1`.
-        clipped: Scored rows whose F1 is clipped.
-        truncated: Scored rows with a text that was cut at the maximum length.
-        windowed: Scored rows with a text in several windows.
-        unknown: Tokens of the scored rows that the model does not know.
-        reasons: Number of rows by the reason they have, with and without scores.
-        rejected_reasons: The same of the rows without scores alone.
-    """
-
-    rows: int = 0
-    scored: int = 0
-    sums: ExactSums = NO_SCORES
-    clipped: int = 0
-    truncated: int = 0
-    windowed: int = 0
-    unknown: UnknownTokens = field(default_factory=UnknownTokens)
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        scores: npt.NDArray[np.floating],
-        raw_f1: npt.NDArray[np.floating],
-        *,
-        truncated: npt.NDArray[np.bool_],
-        windowed: npt.NDArray[np.bool_],
-        unknown: UnknownTokens,
-        rows: int,
-        reasons: Mapping[str, int],
-        rejected_reasons: Mapping[str, int],
-    ) -> "ScoreSummary":
-        """Sum precision, recall and F1 of the scored rows, (3, scored); others have (scored,)."""
-        return cls(
-            rows=rows,
-            scored=scores.shape[1],
-            sums=sums_of_scores(scores, raw_f1),
-            clipped=int(np.count_nonzero(is_clipped(raw_f1))),
-            truncated=int(np.count_nonzero(truncated)),
-            windowed=int(np.count_nonzero(windowed)),
-            unknown=unknown,
-            reasons=dict(reasons),
-            rejected_reasons=dict(rejected_reasons),
-        )
-
-    @property
-    def means(self) -> dict[str, float | None]:
-        """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
-        means = self.sums.over(self.scored) if self.scored else [None] * len(MEASURES)
-        return dict(zip(MEASURES, means, strict=True))
-
-    @property
-    def truncated_fraction(self) -> float:
-        """Share of the scored rows with a text that was cut, 0 if there are none."""
-        return self.truncated / self.scored if self.scored else 0.0

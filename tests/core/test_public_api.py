@@ -7,7 +7,7 @@ import bertscore_core
 PUBLIC = """
 BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DeviceLostError
 DeviceMemoryError DocumentFrequencies EMBEDDED_MODEL Explanation IdfError IdfTable InputError
-ModelLoadError ModelSpec Moments PairScores PairedResult ScoreSummary ScorerConfig Scores Settings
+ModelLoadError ModelSpec Moments PairScores PairedResult ScorerConfig Scores Settings
 Signature SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError
 UnknownModelError auc baseline_path choose_table compare_paired explain find_baseline
 format_baseline get_model_spec greedy_match kendall known_languages known_models load_tokenizer

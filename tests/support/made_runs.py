@@ -4,7 +4,6 @@ Such a run can be opened, read and compared; it has no index, so it cannot be re
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +18,14 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.records.groups import summary_of
 from bertscore_beam.records.record import LanguageRows, PartRecord, part_to_bytes
 from bertscore_beam.records.records import find_parts, shards_of
 from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize, summary_of_languages
 from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
-from bertscore_core import ScoreSummary, Signature
-from bertscore_core.stats.score_statistics import UnknownTokens
+from bertscore_core import Signature
 from bertscore_core.work import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -169,7 +168,7 @@ def _write_part(
     if "language_column" in identity:
         codes = np.array(languages_of(table["language"]))
         for language in np.unique(codes).tolist():
-            summary = _summary(table.filter(pa.array(codes == language)))
+            summary = summary_of(table.filter(pa.array(codes == language)))
             languages[language] = LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
     record = PartRecord(
@@ -183,32 +182,11 @@ def _write_part(
         digests=RowDigests.of(Rows(table, _FIELDS)),
         job_digest=identity_digest(dict(identity)),
         idf="",
-        summary=_summary(table),
+        summary=summary_of(table),
         languages=languages,
     )
     _write(folder / name, part_to_bytes(table.replace_schema_metadata(dict(notes)), record))
     return record
-
-
-def _summary(table: pa.Table) -> ScoreSummary:
-    there = table[columns.F1].is_valid().to_numpy()
-    measures = [table[name].to_numpy()[there] for name in columns.SCORES.values()]
-    rejected = table.filter(pa.array(~there))
-    truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
-    unknown = UnknownTokens()
-    if columns.UNKNOWN in table.column_names:
-        counted = columns.counted_tokens(*map(table.column, columns.UNKNOWN_COLUMNS))
-        unknown = UnknownTokens.of(*(numbers[there] for numbers in counted))
-    return ScoreSummary.of(
-        np.stack(measures),
-        table[columns.F1].to_numpy()[there],
-        truncated=truncated,
-        windowed=np.zeros(len(truncated), dtype=np.bool_),
-        unknown=unknown,
-        rows=len(table),
-        reasons=Counter(filter(None, table[columns.ERROR].to_pylist())),
-        rejected_reasons=Counter(filter(None, rejected[columns.ERROR].to_pylist())),
-    )
 
 
 def edit_json(path: Path, **changes: Any) -> None:

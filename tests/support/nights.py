@@ -124,7 +124,6 @@ def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bo
         raw=None,
         truncated=np.zeros(len(scores), dtype=np.bool_),
         reasons={},
-        reused=None,
     )
     (statistics,) = statistics_by_group(rows)
     low, high = mean_intervals(statistics)[:, 2].tolist()

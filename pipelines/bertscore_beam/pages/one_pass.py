@@ -4,7 +4,7 @@ Only score columns and those of groups are read, part by part. No texts are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -63,9 +63,10 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = grouped_rows(table, cells, None, language, run.metrics)
+        rows = grouped_rows(table, language, run.metrics)
+        by_cell = rows.in_groups(cells.codes, len(cells.groups))
         # Groups and languages are both sums over the same cells.
-        for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
+        for cell, statistics in zip(cells.groups, statistics_by_group(by_cell), strict=True):
             groups.add(cell[: len(by)], statistics)
             if language is not None:
                 languages.add(language_of(cell[-1]), statistics)
@@ -77,7 +78,7 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         check_number(groups, by)
         codes = _lengths_of(table)
         # Rows without a length come first, as a group that is left out.
-        by_length = replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
+        by_length = rows.in_groups(codes + 1, int(codes.max()) + 2)
         for length, statistics in enumerate(statistics_by_group(by_length)[1:]):
             if statistics.rows:
                 lengths.add(length, statistics)

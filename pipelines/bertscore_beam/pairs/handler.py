@@ -8,6 +8,7 @@ and if the numbers of the encoder overflow, as in float16.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from itertools import starmap
@@ -30,7 +31,6 @@ from bertscore_beam.score.rows import PairTexts, score_texts
 from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core.errors import ConfigError, InputError, unknown_argument
 from bertscore_core.signature import Signature
-from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokenizer.tokenization import is_encodable
 from bertscore_core.work import Work
 
@@ -131,7 +131,8 @@ class ScoredBatch(NamedTuple):
 
     scores: list[PairScore]
     signatures: list[str]
-    summary: ScoreSummary
+    rejected: int
+    reasons: Mapping[str, int]
     work: Work
 
 
@@ -183,7 +184,13 @@ class InferenceModel:
             self._settings,
             signatures=made if "language" in given else [None] * len(batch),
         )
-        return ScoredBatch([*scores], made, scored.summary(), scored.work)
+        return ScoredBatch(
+            [*scores],
+            made,
+            len(scored.rejected()),
+            Counter(filter(None, scored.reasons)),
+            scored.work,
+        )
 
     def _check_fields(self, batch: Sequence[PairLike]) -> None:
         """Raise for an element with no text field, and for a field that no element has.
@@ -321,7 +328,11 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
         found = model.score(batch)
-        counters.count_pairs(found.summary)
+        counters.count_pairs(
+            scored=len(found.scores) - found.rejected,
+            rejected=found.rejected,
+            reasons=found.reasons,
+        )
         counters.count_work(found.work)
         return [
             PredictionResult(pair, score, signature)

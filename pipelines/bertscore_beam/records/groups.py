@@ -7,7 +7,7 @@ What a group is: `dump.census`.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from bertscore_beam.dump.census import (
     WHOLE,
     Group,
     GroupColumns,
-    GroupsOfRows,
     check_number,
     groups_of,
 )
@@ -50,7 +49,9 @@ from bertscore_core.stats.score_statistics import (
     GroupedRows,
     MetricSums,
     ScoreStatistics,
+    ScoreSummary,
     statistics_by_group,
+    summary_by_group,
 )
 from bertscore_core.sums import SumsByName
 from bertscore_core.tokens import BoolArray, IntArray
@@ -60,6 +61,7 @@ _SCORE_COLUMNS = (
     *columns.RAW_SCORES.values(),
     *columns.UNKNOWN_COLUMNS,
     columns.TRUNCATED,
+    columns.WINDOWS,
     columns.ERROR,
 )
 
@@ -80,7 +82,6 @@ class PartStatistics:
 def statistics_of(
     table: pa.Table,
     by: Sequence[str],
-    reused: BoolArray | None,
     language: str | None = None,
     metrics: Iterable[str] = columns.METRICS,
 ) -> PartStatistics:
@@ -89,41 +90,39 @@ def statistics_of(
     Args:
         table: The rows, with the columns of the groups and `score_columns`.
         by: The group columns; without any there is no group.
-        reused: Which rows took the scores of an earlier run; None if not known. Shape (N,).
         language: The column of languages; None without one.
         metrics: Names of metrics; those that the rows do not have are left out.
 
     Raises:
         InputError: A column holds values that cannot be groups.
     """
-    row_groups = groups_of(table, by)
-    rows = grouped_rows(table, row_groups, reused, language, metrics)
-    whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
-    (total,) = statistics_by_group(whole)
-    of_groups = statistics_by_group(rows) if by else []
-    return PartStatistics(
-        total=total, groups=dict(zip(row_groups.groups if by else (), of_groups, strict=True))
-    )
+    found, rows = groups_of(table, by), grouped_rows(table, language, metrics)
+    (total,) = statistics_by_group(rows)
+    groups = found.groups if by else ()
+    sums = statistics_by_group(rows.in_groups(found.codes, len(groups))) if by else []
+    return PartStatistics(total=total, groups=dict(zip(groups, sums, strict=True)))
+
+
+def summary_of(table: pa.Table) -> ScoreSummary:
+    """Return the sums over scored rows that a run keeps of each part."""
+    (summary,) = summary_by_group(grouped_rows(table))
+    return summary
 
 
 def grouped_rows(
-    table: pa.Table,
-    row_groups: GroupsOfRows,
-    reused: BoolArray | None,
-    language: str | None,
-    metrics: Iterable[str],
+    table: pa.Table, language: str | None = None, metrics: Iterable[str] = ()
 ) -> GroupedRows:
-    """Return scored rows with the group of each, to be added up; see `statistics_of`."""
+    """Return scored rows, to be added up, all in one group; see `statistics_of`."""
     is_rescaled = columns.RAW_F1 in table.column_names
     counted = [table[name] for name in columns.UNKNOWN_COLUMNS if name in table.column_names]
     return GroupedRows(
-        groups=row_groups.codes,
-        number=len(row_groups.groups),
+        groups=np.zeros(len(table), dtype=np.int64),
+        number=1,
         scores=_numbers(table, columns.SCORES.values()),
         raw=_numbers(table, columns.RAW_SCORES.values()) if is_rescaled else None,
         truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
+        windowed=_is_windowed(table),
         reasons=_reasons(table[columns.ERROR]),
-        reused=reused,
         tokens=columns.counted_tokens(*counted) if counted else None,
         metrics={
             label: rows
@@ -164,6 +163,13 @@ def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
         values = pc.list_flatten(table[columns.METRIC_COUNTS[name]]).to_numpy()
         counts[~np.isnan(scores)] = values.reshape(-1, counts.shape[1])
     return scores, counts
+
+
+def _is_windowed(table: pa.Table) -> BoolArray | None:
+    if columns.WINDOWS not in table.column_names:
+        return None
+    windows = pc.fill_null(table[columns.WINDOWS], 0).to_numpy(zero_copy_only=False)
+    return np.asarray(windows > 1)
 
 
 def _numbers(table: pa.Table, names: Iterable[str]) -> npt.NDArray[np.float32]:
@@ -216,7 +222,7 @@ def statistics_of_parts(
         return read_part_columns(folder, record, names)
 
     for table in in_parallel(read, records, READ_AHEAD, waiting=0):
-        yield statistics_of(table, by, None, language, metrics)
+        yield statistics_of(table, by, language, metrics)
 
 
 def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
@@ -434,7 +440,7 @@ def _type_of(name: str) -> pa.DataType:
         return _COUNTS
     if name == "interval":
         return pa.string()
-    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused")
+    whole = ("rows", "scored", "rejected", "clipped", "truncated")
     is_whole = name in whole or name.endswith(("_rows", "_missing", "_tokens"))
     return pa.int64() if is_whole else pa.float64()
 

@@ -24,8 +24,7 @@ from bertscore_beam.files.checked import from_json, to_json, typed
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
-from bertscore_core.stats.score_statistics import MEASURES
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.score_statistics import MEASURES, ScoreSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

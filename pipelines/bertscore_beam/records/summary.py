@@ -11,7 +11,7 @@ from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.record import PartRecord
 from bertscore_core.stats.caveats import caveats_of_values
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.score_statistics import MEASURES, ScoreSummary
 from bertscore_core.sums import Sums
 from bertscore_core.work import Work
 
@@ -196,7 +196,7 @@ def summarize(
     """
     total = start.carried + new
     summary = total.summary
-    unscored = summary.rows - summary.scored + total.failed_rows
+    unscored = summary.rejected + total.failed_rows
     rows = summary.rows + total.failed_rows if start.rows is None else start.rows
     share = max(
         unscored / rows if rows else 0.0,
@@ -242,7 +242,7 @@ def summarize(
         "tokenized": total.tokenized,
         "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
-        **summary.means,
+        **described_means(summary),
         "clipped": summary.clipped,
         "caveats": plain_caveats(summary),
         "parts": total.parts,
@@ -264,6 +264,12 @@ def summarize(
         **_work(start, new, restarts),
         "signature": signature,
     }
+
+
+def described_means(summary: ScoreSummary) -> dict[str, float | None]:
+    """Return corpus precision, recall and F1 as plain values: None without a scored row."""
+    means = summary.means.tolist() if summary.scored else [None] * len(MEASURES)
+    return dict(zip(MEASURES, means, strict=True))
 
 
 def plain_caveats(summary: ScoreSummary) -> list[dict[str, Any]]:
@@ -301,11 +307,11 @@ def summary_of_languages(total: Totals, signatures: Mapping[str, str]) -> dict[s
         language_name(language): {
             "rows": summary.rows,
             "scored": summary.scored,
-            "rejected": summary.rows - summary.scored,
+            "rejected": summary.rejected,
             "reasons": dict(sorted(summary.reasons.items())),
             "truncated": summary.truncated,
             **summary.unknown.described(),
-            **summary.means,
+            **described_means(summary),
             "clipped": summary.clipped,
             "caveats": plain_caveats(summary),
             "signature": signatures.get(language),

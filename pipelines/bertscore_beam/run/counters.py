@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.work import Work
 
 NAMESPACE = "bertscore"
@@ -100,11 +99,11 @@ def observe(name: str, value: float) -> None:
     Metrics.distribution(NAMESPACE, name).update(round(value))
 
 
-def count_pairs(summary: ScoreSummary) -> None:
+def count_pairs(*, scored: int, rejected: int, reasons: Mapping[str, int]) -> None:
     """Count pairs with scores, pairs without, and every reason."""
-    count(PAIRS_SCORED, summary.scored)
-    count(ROWS_REJECTED, summary.rows - summary.scored)
-    for reason, number in summary.reasons.items():
+    count(PAIRS_SCORED, scored)
+    count(ROWS_REJECTED, rejected)
+    for reason, number in reasons.items():
         count(f"{REASON}_{reason}", number)
 
 

@@ -24,7 +24,7 @@ from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.score.finish import finish_run, look_over
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.score_statistics import ScoreSummary
 
 _PIECES, _PARTS = "pieces", "parts"
 

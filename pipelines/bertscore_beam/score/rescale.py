@@ -32,6 +32,7 @@ from bertscore_beam.records.groups import (
     group_rows,
     merge_statistics,
     statistics_of_parts,
+    summary_of,
     write_groups,
 )
 from bertscore_beam.records.index import write_index
@@ -41,7 +42,7 @@ from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
-from bertscore_beam.records.summary import plain_caveats
+from bertscore_beam.records.summary import described_means, plain_caveats
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -63,7 +64,7 @@ from bertscore_beam.score.show_run import show_summary
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError
 from bertscore_core.signature import Signature
-from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.stats.score_statistics import ScoreSummary
 from bertscore_core.tokens import FloatArray
 
 
@@ -86,7 +87,7 @@ def _rescaled_part(
     names = columns.metric_columns(source.metrics)
     after |= {name: before[name] for name in names if name in before}
     scored = columns.append_scores(inputs, after, part_metadata(signature))
-    return scored, utc_times, pairs.summary()
+    return scored, utc_times, summary_of(scored)
 
 
 _IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
@@ -284,7 +285,7 @@ def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]
     total = ScoreSummary.merge([record.summary for record in of_parts])
     return {
         **planned.finished.summary.content,
-        **total.means,
+        **described_means(total),
         "clipped": total.clipped,
         "caveats": plain_caveats(total),
         **total.unknown.described(),

@@ -1,7 +1,6 @@
 """A table with score columns after its own: scores, reasons and signatures as Arrow columns."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,13 +16,19 @@ from bertscore_beam.dump.paths import is_list
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.records.groups import grouped_rows
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.record import LanguageRows
 from bertscore_beam.records.row_scores import RowScores
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_core.signature import Signature
-from bertscore_core.stats.score_statistics import MEASURES, NOT_COUNTED
-from bertscore_core.stats.scores import Scores, ScoreSummary
+from bertscore_core.stats.score_statistics import (
+    NOT_COUNTED,
+    GroupedRows,
+    ScoreSummary,
+    summary_by_group,
+)
+from bertscore_core.stats.scores import Scores
 from bertscore_core.tokens import BoolArray, IntArray, first_highest
 from bertscore_core.work import Work
 
@@ -82,28 +87,6 @@ class ScoredPairs:
 
     def __len__(self) -> int:
         return len(self.reasons)
-
-    def summary(self, among: npt.NDArray[np.bool_] | None = None) -> ScoreSummary:
-        """Return the sums over the pairs.
-
-        Args:
-            among: Which pairs to add up; None for all. Shape (N,).
-        """
-        chosen = np.ones(len(self), dtype=np.bool_) if among is None else among
-        scored = self.scores.scored & chosen[self.rows]
-        reasons = (self.reasons[row] for row in np.flatnonzero(chosen).tolist())
-        return ScoreSummary.of(
-            np.stack([getattr(self.scores, name)[scored] for name in MEASURES]),
-            self.scores.raw_f1[scored],
-            truncated=self.scores.truncated[scored],
-            windowed=self.scores.windows[scored] > 1,
-            unknown=self.scores.select(scored).unknown,
-            rows=int(np.count_nonzero(chosen)),
-            reasons=Counter(reason for reason in reasons if reason is not None),
-            rejected_reasons=Counter(
-                reason for row, reason in self.rejected().items() if chosen[row]
-            ),
-        )
 
     def rejected(self) -> dict[int, str]:
         """Return the reason of each pair without scores, by its position."""
@@ -231,15 +214,18 @@ def with_scores(
     if settings.script_language:
         firsts = [group[0] for group in rows.countable if group]
         others = count_other_scripts(firsts, settings.script_language)
+    table = columns.append_scores(rows.table, added, metadata)
+    to_add_up = grouped_rows(table)
+    (summary,) = summary_by_group(to_add_up)
     return ScoredTable(
-        table=columns.append_scores(rows.table, added, metadata),
-        summary=pairs.summary(),
+        table=table,
+        summary=summary,
         rejected=pairs.rejected(),
         messages=dict.fromkeys(
             pairs.rows[pairs.scores.unknown_weighs_nothing].tolist(), _UNKNOWN_WEIGHS_NOTHING
         ),
         work=pairs.work,
-        languages=_by_language(pairs, languages, settings),
+        languages=_by_language(to_add_up, languages, settings),
         other_scripts=others,
         tokenized=tokenized,
         reused=np.zeros(len(rows), dtype=np.bool_) if found is None else found.found,
@@ -315,14 +301,15 @@ def _signature_column(
 
 
 def _by_language(
-    pairs: ScoredPairs, languages: Sequence[str], settings: SettingsByLanguage
+    rows: GroupedRows, languages: Sequence[str], settings: SettingsByLanguage
 ) -> dict[str, LanguageRows]:
-    codes, labels = np.array(languages, dtype=object), settings.labels
+    found, labels = sorted(set(languages)), settings.labels
+    places = {language: place for place, language in enumerate(found)}
+    codes = np.array([places[language] for language in languages], dtype=np.int64)
+    sums = summary_by_group(rows.in_groups(codes, len(found))) if found else []
     return {
-        language: LanguageRows(
-            label=labels.get(language, ""), summary=pairs.summary(codes == language)
-        )
-        for language in sorted(set(languages))
+        language: LanguageRows(label=labels.get(language, ""), summary=summary)
+        for language, summary in zip(found, sums, strict=True)
     }
 
 

@@ -154,7 +154,7 @@ class SplitScorer:
                 "part_written",
                 part=split.part_name,
                 rows=made.num_rows,
-                rejected=made.num_rows - made.summary.scored,
+                rejected=made.summary.rejected,
                 reused=reused,
                 seconds=round(seconds, 3),
                 device_busy_seconds=round(scored.work.busy_seconds, 3),
@@ -186,7 +186,8 @@ class SplitScorer:
                 progress=progress,
                 metrics=self.metrics,
             )
-        counters.count_pairs(scored.summary)
+        sums = scored.summary
+        counters.count_pairs(scored=sums.scored, rejected=sums.rejected, reasons=sums.reasons)
         counters.count_work(scored.work)
         counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
         counters.count(counters.REUSE_FAILURES, scored.reuse_failures)

@@ -29,9 +29,7 @@ def statistics_of(f1):
     scores[:, :2] = np.clip(scores[:, :2], -1, 1)
     no = np.zeros(len(f1), dtype=np.bool_)
     one = np.zeros(len(f1), dtype=np.int64)
-    rows = GroupedRows(
-        groups=one, number=1, scores=scores, raw=None, truncated=no, reasons={}, reused=None
-    )
+    rows = GroupedRows(groups=one, number=1, scores=scores, raw=None, truncated=no, reasons={})
     return statistics_by_group(rows)[0]
 
 

@@ -27,7 +27,6 @@ def statistics_of(values: np.ndarray, scale: float = 1.0) -> ScoreStatistics:
         raw=None if scale == 1 else raw,
         truncated=np.zeros(len(values), dtype=np.bool_),
         reasons={},
-        reused=None,
     )
     return statistics_by_group(rows)[0]
 

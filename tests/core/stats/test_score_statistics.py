@@ -3,7 +3,7 @@
 import itertools
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,9 @@ from bertscore_core.stats.score_statistics import (
     GroupedRows,
     PackedHistogram,
     ScoreStatistics,
+    ScoreSummary,
     statistics_by_group,
+    summary_by_group,
 )
 
 GROUPS = 3
@@ -32,7 +34,7 @@ def some_rows(number: int) -> GroupedRows:
         raw=raw,
         truncated=rng.random(number) < 0.2,
         reasons={row: "null_candidate" for row in np.flatnonzero(np.isnan(raw[:, 0])).tolist()},
-        reused=rng.random(number) < 0.5,
+        windowed=rng.random(number) < 0.5,
         tokens=(tokens := rng.integers(-1, 9, number), np.minimum(tokens, 3)),
     )
 
@@ -40,7 +42,7 @@ def some_rows(number: int) -> GroupedRows:
 def chosen(rows: GroupedRows, positions: Sequence[int]) -> GroupedRows:
     """Return some rows, in the order given."""
     at = np.array(positions, dtype=np.int64)
-    names = ("groups", "scores", "raw", "truncated", "reused")
+    names = ("groups", "scores", "raw", "truncated", "windowed")
     reasons = {new: rows.reasons[old] for new, old in enumerate(positions) if old in rows.reasons}
     tokens = None if rows.tokens is None else (rows.tokens[0][at], rows.tokens[1][at])
     arrays = {name: getattr(rows, name)[at] for name in names}
@@ -63,12 +65,15 @@ def test_any_order_and_any_cut_into_parts_give_the_same_statistics(
     for part in reversed(parts):
         added = [sums + other for sums, other in zip(part, added, strict=True)]
     assert added == whole
+    names = [field.name for field in fields(ScoreSummary)]
+    for summary, sums in zip(summary_by_group(rows), whole, strict=True):
+        assert summary == ScoreSummary(**{name: getattr(sums, name) for name in names})
 
 
 def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
     rows = some_rows(5000)
     assert rows.raw is not None
-    assert rows.reused is not None
+    assert rows.windowed is not None
     groups = statistics_by_group(rows)
     assert sum(sums.rows for sums in groups) == 5000
     for group, sums in enumerate(groups):
@@ -81,7 +86,7 @@ def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
         assert (sums.rows, sums.scored) == (own.sum(), scored.sum())
         assert sums.rejected == own.sum() - scored.sum()
         assert sums.truncated == (rows.truncated & scored).sum()
-        assert sums.reused == (rows.reused & own).sum()
+        assert sums.windowed == (rows.windowed & scored).sum()
         assert sums.reasons == sums.rejected_reasons == {"null_candidate": sums.rejected}
         np.testing.assert_allclose(sums.means, final.mean(axis=0), rtol=0, atol=1e-11)
         np.testing.assert_allclose(sums.raw_means, raw.mean(axis=0), rtol=0, atol=1e-11)

@@ -246,7 +246,7 @@ def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
     table = table.append_column(columns.ERROR, pa.array([None] * 5, pa.string()))
     table = table.append_column(columns.TRUNCATED, [[False] * 5])
     table = table.append_column("language", [languages])
-    whole, *groups = group_rows(statistics_of(table, ["language"], None, "language"))
+    whole, *groups = group_rows(statistics_of(table, ["language"], "language"))
     assert metrics_of(whole)["bleu"]["corpus"] is None
     assert metrics_of(whole)["bleu"]["rows"] == 5
     assert metrics_of(whole)["chrf"]["corpus"] > 0
@@ -260,7 +260,7 @@ def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
         assert kind not in [one.kind for one in row.caveats]
     # Languages that are cut alike are one corpus.
     alike = table.filter(pa.compute.not_equal(table["language"], "zh"))
-    (row,) = group_rows(statistics_of(alike, [], None, "language"))
+    (row,) = group_rows(statistics_of(alike, [], "language"))
     assert metrics_of(row)["bleu"]["corpus"] > 0
 
 
@@ -312,7 +312,7 @@ def test_a_row_that_is_too_long_costs_its_own_value_alone():
     table = pa.table({**dict(zip(columns.SCORES.values(), numbers.values(), strict=True)), **made})
     table = table.append_column(columns.ERROR, pa.array([None] * 6, pa.string()))
     table = table.append_column(columns.TRUNCATED, [[False] * 6])
-    row = group_row((), ScoreStatistics.merge([statistics_of(table, (), None, None).total] * 2))
+    row = group_row((), ScoreStatistics.merge([statistics_of(table, (), None).total] * 2))
     assert metrics_of(row)["ter"]["rows"] == 10
     assert {name: own["missing"] for name, own in metrics_of(row).items()} == {
         "rougel": 2,

@@ -40,8 +40,8 @@ from bertscore_beam.records.row_scores import (
     rows_to_bytes,
 )
 from bertscore_beam.run.pool import Pool, opening
-from bertscore_core import ScoreSummary
 from bertscore_core.errors import InputError
+from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
 from tests.support.jobs import own

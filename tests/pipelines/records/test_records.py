@@ -25,7 +25,8 @@ from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
-from bertscore_core.stats.scores import ScoreSummary, sums_of_scores
+from bertscore_core.stats.score_statistics import ScoreSummary
+from bertscore_core.sums import exact_sums
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"
@@ -52,7 +53,7 @@ def record_of(split: Split, job_digest: str = DIGEST, idf: str = IDF) -> PartRec
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
-        sums=sums_of_scores(np.float32([[1.25], [1.0 / 3.0], [0.1]]), np.float32([0.1])),
+        sums=exact_sums(np.array([[1.25, 1 / 3, 0.1]]), np.zeros(1, dtype=np.int64), 1)[0],
         truncated=2,
         reasons={"null_reference": 1},
     )

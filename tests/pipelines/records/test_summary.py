@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize
-from bertscore_core import ScoreSummary
-from bertscore_core.stats.score_statistics import UnknownTokens
+from bertscore_core.stats.score_statistics import ScoreSummary, UnknownTokens
 from bertscore_core.sums import ExactSums
 from tests.pipelines.records.test_records import splits_of
 

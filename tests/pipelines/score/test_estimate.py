@@ -7,7 +7,7 @@ import pytest
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.output import format_duration
 from bertscore_beam.score.show_run import estimate_lines
-from bertscore_core import ScoreSummary
+from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score
 

@@ -22,7 +22,7 @@ from bertscore_beam.records.rejects import FILES_FILE
 from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.score import conclude
 from bertscore_beam.score.job import build_score_pipeline
-from bertscore_core import ScoreSummary
+from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.support import jobs
 from tests.support.dumps import write_dump
 
