@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.keys import is_key
-from bertscore_beam.dump.paths import is_list, is_text, paths_of, paths_within, type_at
+from bertscore_beam.dump.paths import Column, is_list, is_text, paths_of, paths_within
 from bertscore_core.errors import ConfigError, InputError, load_json
 from bertscore_core.stats.score_statistics import NOT_COUNTED
 
@@ -320,10 +320,10 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
 
 def check_text(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> pa.DataType:
     """Return the type of a column of texts; see `check_columns` for errors."""
-    kind = _column_type(schema, name, role, f"--{role}-column", accepts)
-    if not accepts(kind):
-        raise _wrong_type(schema, name, role, accepts)
-    return kind
+    column = _column(schema, name, role, f"--{role}-column", accepts)
+    if not accepts(column.type):
+        raise _wrong_type(column, name, role, accepts)
+    return column.type
 
 
 def is_text_or_list(kind: pa.DataType) -> bool:
@@ -348,7 +348,7 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
             check_text(schema, name, "language", is_text)
             continue
         role = option.strip("-").removesuffix("-column")
-        kind = _column_type(schema, name, role, option, is_key)
+        kind = _column(schema, name, role, option, is_key).type
         if not is_key(kind):
             raise InputError(
                 f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
@@ -413,22 +413,20 @@ def split_scores(table: pa.Table, metrics: Iterable[str]) -> tuple[pa.Table, dic
     return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
-def _column_type(
-    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts
-) -> pa.DataType:
-    """Return the type of a column, named or by its path; see `check_columns` for errors."""
-    kind = type_at(schema, name)
+def _column(schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts) -> Column:
+    """Return a column, named or by its path; see `check_columns` for errors."""
+    column = Column.find(schema, name)
     number = schema.names.count(name)
-    if kind is None:
+    if column is None:
         number = number or [path for path, _ in paths_of(schema)].count(name)
     if number > 1:
         raise InputError(
             f"the {role} column {name!r} is not unique: got {number} columns of that name; "
             "expected one. Rename the others."
         )
-    if kind is None:
+    if column is None:
         raise missing_column_error(schema, name, role, option, accepts)
-    return kind
+    return column
 
 
 def missing_column_error(
@@ -454,16 +452,16 @@ def missing_column_error(
     )
 
 
-def _wrong_type(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> InputError:
+def _wrong_type(column: Column, name: str, role: str, accepts: Accepts) -> InputError:
     """Return the error for a column that holds no texts, with paths to texts within it."""
     expected = "a string type" if accepts is is_text else "a string type or a list of it"
-    found = [path for path, inner in paths_within(schema, name) if accepts(inner)]
+    found = [path for path, inner in paths_within(column, name) if accepts(inner)]
     within = [path for path in found if found.count(path) == 1]
     usual = [path for path in within if path.endswith(_USUAL)]
     meant = " or ".join(map(repr, (usual or within)[:_SHOWN_PATHS]))
     cure = f"Did you mean {meant}? Name it" if within else "Convert the column, or name another one"
     return InputError(
-        f"the {role} column {name!r} holds no texts: got type {type_at(schema, name)}; "
+        f"the {role} column {name!r} holds no texts: got type {column.type}; "
         f"expected {expected}. {cure} "
         f"with --{role}-column."
     )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump import int96, types
 from bertscore_beam.dump.lines import without_lines
-from bertscore_beam.dump.paths import list_at, root_of
+from bertscore_beam.dump.paths import Column, is_list
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.files.checked import digest_of, without_digest
@@ -265,12 +265,10 @@ def _layout_of(
 ) -> FileLayout:
     footer, encrypted = file.metadata, _encrypted(file, source)
     schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
-    readable = (name for name in candidates if root_of(schema, name) not in encrypted)
-    places = (list_at(schema, name) for name in readable)
+    found = (Column.find(schema, name) for name in candidates)
     lists = [
-        [n for n, column in enumerate(file.schema) if column.path.startswith(f"{place}.")]
-        for place in places
-        if place
+        [n for n, leaf in enumerate(file.schema) if leaf.path.startswith(f"{place}.")]
+        for place in (".".join(one.names) for one in found if one and _has_several(one, encrypted))
     ]
     groups = tuple(
         RowGroup(
@@ -298,6 +296,10 @@ def _layout_of(
         int96=int96.paths_of(file.schema),
         text=text,
     )
+
+
+def _has_several(candidates: Column, encrypted: Collection[str]) -> bool:
+    return candidates.top.name not in encrypted and is_list(candidates.type)
 
 
 def exact_unit(path: str, left_out: Collection[str]) -> str:

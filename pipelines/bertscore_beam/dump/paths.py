@@ -8,8 +8,9 @@ A column has one type for all that read it: text, a list of texts, or what is ne
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -61,16 +62,56 @@ def is_parts(kind: pa.DataType) -> bool:
     return len(named) == 2 and all(is_text(kind.value_type.field(name).type) for name in named)
 
 
-def _steps_of(schema: Iterable[pa.Field], name: str) -> tuple[Step, ...]:
-    """Return the steps from a row to the values of a name or path; () if there is no such column.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that a user names, or values within one: the way to these from a row.
 
-    A column or field of exactly that name comes first. `response.text` is otherwise the field
-    `text` of the struct column `response`, or of each element if `response` is a list.
+    Attributes:
+        top: The top-level column.
+        steps: From there to the values; none for all that it holds.
     """
-    try:
-        return _field_steps(pa.struct(list(schema)), name)
-    except KeyError:
-        return ()
+
+    top: pa.Field
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def find(cls, schema: Iterable[pa.Field], name: str) -> Self | None:
+        """Return the column of a name or path; None if there is none.
+
+        A column or field of exactly that name comes first. `response.text` is otherwise the field
+        `text` of the struct column `response`, or of each element if `response` is a list.
+        """
+        fields = pa.schema(list(schema))
+        try:
+            first, *steps = _field_steps(pa.struct(list(fields)), name)
+        except KeyError:
+            return None
+        return cls(fields.field(str(first)), tuple(steps))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type that its values have as `of` gives them."""
+        return _type(self.top.type, self.steps)
+
+    @property
+    def place(self) -> tuple[str | None, ...]:
+        """The names on the way, with None for an element of a list."""
+        own = (step if isinstance(step, str) else None for step in self.steps)
+        return (self.top.name, *own)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names on the way up to the first list."""
+        return tuple(map(str, takewhile(lambda name: name is not None, self.place)))
+
+    def of(self, table: pa.Table) -> pa.ChunkedArray:
+        """Return its values in a table, as texts if they can be read so.
+
+        A null has null fields and no elements; a place that a list does not have is null. Bytes
+        are texts, which need not be UTF-8; a message in parts is the texts of these, joined.
+        """
+        chunks = [_values(chunk, self.steps) for chunk in table[self.top.name].chunks]
+        return pa.chunked_array(chunks, self.type)
 
 
 def _steps(kind: pa.DataType, path: str) -> tuple[Step, ...]:
@@ -102,37 +143,27 @@ def _has_field(kind: pa.DataType, path: str) -> bool:
         return False
 
 
-def root_of(schema: pa.Schema, name: str) -> str:
-    """Return the top-level column that a name or path belongs to; the name if there is none."""
-    root, *_ = _steps_of(schema, name) or (name,)
-    return str(root)
-
-
 def has_column(schema: pa.Schema, name: str) -> bool:
-    """Tell whether a file has a column of that name or path."""
-    return name in schema.names or type_at(schema, name) is not None
+    """Tell whether a file has a column of that name or path; it may have several of one name."""
+    return name in schema.names or Column.find(schema, name) is not None
 
 
 def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
     """Return the top-level columns that names or paths belong to, each once, if there."""
-    roots = dict.fromkeys(root_of(schema, name) for name in names)
-    return [root for root in roots if root in schema.names]
+    found = {name: Column.find(schema, name) for name in names}
+    roots = (name if column is None else column.top.name for name, column in found.items())
+    return [root for root in dict.fromkeys(roots) if root in schema.names]
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column by its name, or the values of a path, as texts if they can be read so.
-
-    A null has null fields and no elements; a place that a list does not have is null. Bytes are
-    texts, which need not be UTF-8; a message in parts is the texts of these, one after the other.
+    """Return the values of a column by its name or path; see `Column.of`.
 
     Raises:
         KeyError: There is no such column.
     """
-    if not (found := _steps_of(table.schema, name)):
+    if (column := Column.find(table.schema, name)) is None:
         raise KeyError(name)
-    root, *steps = found
-    chunks = [_values(chunk, steps) for chunk in table[root].chunks]
-    return pa.chunked_array(chunks, _type(table.schema.field(root).type, steps))
+    return column.of(table)
 
 
 def example_of(names: Iterable[str]) -> dict[str, Any]:
@@ -151,40 +182,6 @@ def _with_place(value: Any, path: Sequence[str]) -> Any:
         return [_with_place(value[0] if isinstance(value, list) else None, others)]
     fields = value if isinstance(value, dict) else {}
     return {**fields, first: _with_place(fields.get(first), others)}
-
-
-def place_of(schema: pa.Schema, name: str) -> tuple[str | None, ...]:
-    """Return the names on a path, with None for an element of a list; () if there is none."""
-    return tuple(step if isinstance(step, str) else None for step in _steps_of(schema, name))
-
-
-def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """Return the type that `column_of` gives a column; None if there is none."""
-    if not (found := _steps_of(schema, name)):
-        return None
-    root, *steps = found
-    return _type(schema.field(root).type, steps)
-
-
-def list_at(schema: pa.Schema, name: str) -> str:
-    """Return the path of the list that holds several texts a row, as Parquet has it; "" if none."""
-    kind = type_at(schema, name)
-    if kind is None or not is_list(kind):
-        return ""
-    return ".".join(
-        map(str, takewhile(lambda step: isinstance(step, str), _steps_of(schema, name)))
-    )
-
-
-def names_to(schema: pa.Schema, name: str) -> tuple[str, ...]:
-    """Return the names from a row to the first list on a path, or to its end if there is none.
-
-    () if there is no such column, or if the path takes one element of a list.
-    """
-    steps = _steps_of(schema, name)
-    if any(isinstance(step, int) for step in steps):
-        return ()
-    return tuple(map(str, takewhile(lambda step: step is not None, steps)))
 
 
 def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
@@ -217,16 +214,13 @@ def _paths_below(kind: pa.DataType, above: str) -> Iterator[tuple[str, pa.DataTy
             yield place, inner if has_role else pa.large_list(inner)
 
 
-def paths_within(schema: pa.Schema, name: str) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the paths of `paths_of` that lead further than a path that is there."""
-    if not (found := _steps_of(schema, name)):
-        return
-    root, *steps = found
-    kind = schema.field(root).type
-    for step in steps:
+def paths_within(column: Column, name: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the paths of `paths_of` that lead further than a column of that name or path."""
+    kind = column.top.type
+    for step in column.steps:
         kind = kind.field(step).type if isinstance(step, str) else kind.value_type
     for path, inner in _paths_below(kind, name):
-        yield path, pa.large_list(inner) if None in steps else inner
+        yield path, pa.large_list(inner) if None in column.steps else inner
 
 
 def _type(kind: pa.DataType, steps: Sequence[Step]) -> pa.DataType:

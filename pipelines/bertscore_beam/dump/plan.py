@@ -24,7 +24,7 @@ from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
 from bertscore_beam.dump.partitions import with_partitions
-from bertscore_beam.dump.paths import JSON_KEY, is_text, place_of, root_of
+from bertscore_beam.dump.paths import JSON_KEY, Column, is_text, roots_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
@@ -438,8 +438,8 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
     _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
     scores = bool(wanted.fields.candidates)
-    reference = root_of(layout.schema, wanted.fields.reference_column)
-    read = layout.null_lists if scores else {reference} & {*layout.null_lists}
+    reference = roots_of(layout.schema, [wanted.fields.reference_column])
+    read = (name for name in layout.null_lists if scores or name in reference)
     null_lists = [name for name in read if name not in blank.without]
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
@@ -455,7 +455,7 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
 
 def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
     """Return the columns that cannot be kept, in words; reject the file if the run names one."""
-    named = {root_of(layout.schema, name) for name in wanted.named}
+    named = roots_of(layout.schema, wanted.named)
     encrypted = [name for name in layout.encrypted if name in named]
     if encrypted:
         raise RejectedError(
@@ -599,7 +599,8 @@ def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
     """Check that the run names no column of JSON, and note these."""
     found = set(marked_columns(schema, JSON_KEY))
     for name in wanted.named:
-        place = shown(place_of(schema, name)) or name
+        column = Column.find(schema, name)
+        place = name if column is None else shown(column.place)
         if any(f"{place}.".startswith(f"{column}.") for column in found):
             raise InputError(
                 f"the column {name!r} has values of several types: got them as JSON, from an "

@@ -13,7 +13,7 @@ from bertscore_beam.dump.columns import (
     check_columns,
 )
 from bertscore_beam.dump.partitions import partitions_of, with_partitions
-from bertscore_beam.dump.paths import column_of, root_of
+from bertscore_beam.dump.paths import Column, column_of
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import plan_text, read_plan, to_csv, write_text
@@ -120,7 +120,9 @@ def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path)
     ],
 )
 def test_column_by_path_through_structs_with_their_nulls(name, root, values):
-    assert root_of(TABLE.schema, name) == root
+    column = Column.find(TABLE.schema, name)
+    assert column is not None
+    assert column.top.name == root
     assert column_of(TABLE, name).to_pylist() == values
 
 

@@ -20,7 +20,7 @@ from bertscore_beam.dump.census import GroupColumns, groups_of
 from bertscore_beam.dump.columns import TableFields, check_choosing_columns
 from bertscore_beam.dump.keys import combined, keys_of
 from bertscore_beam.dump.languages import language_of
-from bertscore_beam.dump.paths import column_of, type_at
+from bertscore_beam.dump.paths import Column, column_of
 from bertscore_beam.dump.reference_file import find_references, has_rows_for, with_references
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows, languages_of
@@ -261,7 +261,7 @@ def test_what_has_no_keys_is_refused_in_one_line_that_names_the_cure(name):
         for option, look in looks.items():
             with pytest.raises(InputError) as refused:
                 look()
-            kind = type_at(table.schema, "x")
+            kind = Column(table.schema.field("x"), ()).type
             assert str(refused.value).removeprefix("a file: ") == (
                 f"the column 'x' cannot be used for {option}: got type {kind}; "
                 "expected texts, numbers, booleans, dates, times or UUIDs. Convert it to texts, or "

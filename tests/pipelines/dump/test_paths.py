@@ -7,12 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import paths
 from bertscore_beam.dump.candidates import check_candidates, explode_candidates
 from bertscore_beam.dump.columns import TableFields, check_choosing_columns, check_columns
 from bertscore_beam.dump.digests import digest_columns
 from bertscore_beam.dump.keys import keys_of
-from bertscore_beam.dump.paths import column_of, has_column, is_list
+from bertscore_beam.dump.paths import Column, column_of, has_column, is_list
 from bertscore_beam.dump.texts import Rows, UnreadableText, reference_texts, texts_from_column
 from bertscore_core.errors import InputError
 
@@ -46,7 +45,9 @@ def test_a_number_is_an_element_and_a_name_a_field_of_each(rows, kind, place, cu
     one = [content(element(group, place)) for group in groups]
     for name in (f"r.m[{place}].content", f"r.m.{place}.content"):
         assert column_of(table, name).to_pylist() == one
-        assert paths.type_at(table.schema, name) == pa.string()
+        column = Column.find(table.schema, name)
+        assert column is not None
+        assert column.type == pa.string()
     each = [None if group is None else [*map(content, group)] for group in groups]
     assert column_of(table, "r.m.content").to_pylist() == each
     assert is_list(column_of(table, "r.m.content").type)

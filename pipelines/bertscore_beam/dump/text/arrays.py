@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.lines import BadLine, Places
-from bertscore_beam.dump.paths import JSON_KEY, is_parts, place_of
+from bertscore_beam.dump.paths import JSON_KEY, Column, is_parts
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import (
     INTEGERS_KEY,
@@ -265,7 +265,8 @@ def object_arrays(
 
 
 def _places(names: Iterable[str], schema: pa.Schema) -> frozenset[Path]:
-    return frozenset(filter(None, (place_of(schema, name) for name in names)))
+    columns = (Column.find(schema, name) for name in names)
+    return frozenset(column.place for column in columns if column is not None)
 
 
 def text_arrays(

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bertscore_beam.dump.formats import Codec
-from bertscore_beam.dump.paths import names_to
+from bertscore_beam.dump.paths import Column
 from bertscore_beam.dump.text.schema import infer_schema
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.credentials import mask_credentials
@@ -62,7 +62,13 @@ def lines_cure(data: bytes, text: TextFile) -> str:
 
 def _table_in(row: Mapping[str, Any], schema: pa.Schema, text: TextFile) -> tuple[str, str] | None:
     """Return what makes an object a table, and the command that makes rows of it; None if none."""
-    places = {name: names_to(schema, name) for name in text.lists}
+    columns = {name: Column.find(schema, name) for name in text.lists}
+    places = {
+        name: ()
+        if column is None or any(isinstance(step, int) for step in column.steps)
+        else column.names
+        for name, column in columns.items()
+    }
     values = [_at(row, place) for place in places.values()]
     if len(set(places.values())) < 2 or () in places.values():
         return None
