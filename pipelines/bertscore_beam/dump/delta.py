@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bertscore_beam.dump.partitions import logged_column, partitions_of
+from bertscore_beam.dump.partitions import Partition, logged_column, partitions_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.listing import list_files
@@ -47,13 +47,13 @@ class DeltaTable:
         folder: The folder of the table.
         version: Number of the version.
         id: What tells it from a table that was in the folder before, or comes after.
-        partitions: What its log says of the columns of each file, as `Split` has it, by path.
+        partitions: What its log says of the columns of each file, by path.
     """
 
     folder: str
     version: int
     id: str
-    partitions: Mapping[str, str]
+    partitions: Mapping[str, tuple[Partition, ...]]
 
     def files(self, found: Sequence[FoundFile]) -> list[FoundFile]:
         """Return the files of the table, of those that were found in its folder, or looked for.
@@ -172,12 +172,11 @@ def _deletion_vectors(table: Any) -> str:
         return "deletion vectors, or features that hide whether it has any"
 
 
-def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
+def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, tuple[Partition, ...]]:
     """Return what the log says of the columns of each file, after those in the path of the table.
 
     These are the partition columns, and those whose type was widened, which older files lack.
     """
-    above = json.loads(partitions_of(f"{folder.rstrip('/')}/x") or "[]")
     columns: dict[str, pa.Array] = {}
     if "partition" in actions.column_names:
         column = actions["partition"].combine_chunks()
@@ -186,7 +185,7 @@ def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
     if sorted(columns) != sorted(expected):
         got = f"partition columns {[*columns]} from the package deltalake"
         raise _unreadable(folder, got, f"{expected}, as its log says; another version may read it")
-    above = [[name, value] for name, value in above if name not in columns]
+    above = [one for one in partitions_of(f"{folder.rstrip('/')}/x") if one.name not in columns]
     kinds = [_logged(folder, name, values.type) for name, values in columns.items()]
     texts = [values.cast(pa.string()).to_pylist() for values in columns.values()]
     widened = _widened(folder, table)
@@ -196,13 +195,15 @@ def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
     for path, row in zip(paths, rows, strict=True):
         if _ELSEWHERE.match(path):
             raise _unreadable(folder, "files of another table, as a clone has", "files of its own")
-        own = [{**kind, "value": text} for kind, text in zip(kinds, row, strict=True)]
-        here = [*above, *own, *widened]
-        found[join(folder, path)] = json.dumps(here) if here else ""
+        own = [
+            replace(kind, value=text, is_in_file=False)
+            for kind, text in zip(kinds, row, strict=True)
+        ]
+        found[join(folder, path)] = (*above, *own, *widened)
     return found
 
 
-def _widened(folder: str, table: Any) -> list[dict[str, str]]:
+def _widened(folder: str, table: Any) -> list[Partition]:
     """Return the columns whose type was widened: files from before have a narrower one."""
     schema = table.schema()
     names = [
@@ -213,7 +214,7 @@ def _widened(folder: str, table: Any) -> list[dict[str, str]]:
     return [_logged(folder, name, pa.schema(schema).field(name).type) for name in names]
 
 
-def _logged(folder: str, name: str, kind: pa.DataType) -> dict[str, str]:
+def _logged(folder: str, name: str, kind: pa.DataType) -> Partition:
     try:
         return logged_column(name, kind)
     except KeyError:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
 from bertscore_beam.dump.formats import ARROW_CURE, AUTO, Format, suffixes
-from bertscore_beam.dump.partitions import partitions_of
+from bertscore_beam.dump.partitions import Partition, partitions_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, Search, file_version, is_pattern, search
 from bertscore_beam.files.listing import real_path
@@ -32,8 +32,8 @@ class InputFile(FoundFile):
     table: DeltaTable | None = None
 
     @property
-    def partitions(self) -> str:
-        """Its partition columns, as `Split` has them: by its path, or by the log of its table."""
+    def partitions(self) -> tuple[Partition, ...]:
+        """Its partition columns, by its path or by the log of its table."""
         return partitions_of(self.path) if self.table is None else self.table.partitions[self.path]
 
 

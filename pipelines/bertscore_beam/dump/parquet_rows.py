@@ -62,7 +62,7 @@ def read_parquet(
         names = None if columns is None else roots_of(file.schema_arrow, columns)
         if names is None and split.left_out:
             every = dict.fromkeys(file.schema_arrow.names)
-            names = [name for name in every if name not in split.without]
+            names = [name for name in every if name not in split.left_out]
         elif names is not None and LINE_COLUMN in file.schema_arrow.names:
             names.append(LINE_COLUMN)
         for row_group, pieces in itertools.groupby(splits, row_group_of):

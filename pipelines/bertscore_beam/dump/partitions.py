@@ -3,8 +3,9 @@
 And those that the log of a table adds to a file, or has in another type than the file.
 """
 
-import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -26,8 +27,25 @@ _TYPES = {
 _DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
 
-def partitions_of(path: str) -> str:
-    """Return the partition columns in a path, in order, as JSON; "" without any.
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A column that a path or the log of a table gives to a file.
+
+    Attributes:
+        name: Its name.
+        value: Its value in all rows, a text or None.
+        kind: Its type, as `str` writes it, where the log of a table says it; "" for a path.
+        is_in_file: Whether its values are in the file: then only the type is from the log.
+    """
+
+    name: str
+    value: str | None = None
+    kind: str = ""
+    is_in_file: bool = False
+
+
+def partitions_of(path: str) -> tuple[Partition, ...]:
+    """Return the partition columns in a path, in order.
 
     Every folder on the way named `key=value` counts, wherever the search began, so that the columns
     do not depend on how the input was given. Values are strings, URL-decoded. Of equal keys the
@@ -40,20 +58,18 @@ def partitions_of(path: str) -> str:
         if pair is not None:
             value = unquote(pair[2])
             values[unquote(pair[1])] = None if value == _NULL else value
-    return json.dumps(list(values.items()), ensure_ascii=True) if values else ""
+    return tuple(Partition(name, value) for name, value in values.items())
 
 
-def logged_column(name: str, kind: pa.DataType) -> dict[str, str]:
-    """Return a column as the log of a table has it, for `with_partitions`.
-
-    Files may have it in another type. With a `value`, a text or None, it has that in all rows.
+def logged_column(name: str, kind: pa.DataType) -> Partition:
+    """Return a column as the log of a table has it: files may have it in another type.
 
     Raises:
         KeyError: No column can be made of this type.
     """
     words = str(kind)
     _type_named(words)
-    return {"name": name, "type": words}
+    return Partition(name, kind=words, is_in_file=True)
 
 
 def _type_named(words: str) -> pa.DataType:
@@ -62,27 +78,20 @@ def _type_named(words: str) -> pa.DataType:
     return pa.decimal128(*map(int, decimal.groups())) if decimal else _TYPES[words]
 
 
-def with_partitions(table: pa.Table, partitions: str) -> pa.Table:
+def with_partitions(table: pa.Table, partitions: Sequence[Partition]) -> pa.Table:
     """Add partition columns after the columns of a file, and give others the types of their table.
 
     A column of the file comes before one of a path, but not before one of the log of a table.
     """
-    for column in json.loads(partitions or "[]"):
-        match column:
-            case {"name": name, "type": kind, "value": value}:
-                if name in table.column_names:
-                    table = table.drop_columns(name)
-                table = _with_constant(table, name, value, _type_named(kind))
-            case {"name": name, "type": kind}:
-                if name in table.column_names:
-                    place = table.column_names.index(name)
-                    table = table.set_column(place, name, table[name].cast(_type_named(kind)))
-            case [name, value]:
-                if name not in table.column_names:
-                    table = _with_constant(table, name, value, pa.string())
+    for column in partitions:
+        name, is_there = column.name, column.name in table.column_names
+        kind = _type_named(column.kind or "string")
+        if column.is_in_file:
+            if is_there:
+                place = table.column_names.index(name)
+                table = table.set_column(place, name, table[name].cast(kind))
+        elif column.kind or not is_there:
+            table = table.drop_columns(name) if is_there else table
+            scalar = pa.scalar(column.value, pa.string()).cast(kind)
+            table = table.append_column(name, pa.repeat(scalar, table.num_rows))
     return table
-
-
-def _with_constant(table: pa.Table, name: str, value: str | None, kind: pa.DataType) -> pa.Table:
-    scalar = pa.scalar(value, pa.string()).cast(kind)
-    return table.append_column(name, pa.repeat(scalar, table.num_rows))

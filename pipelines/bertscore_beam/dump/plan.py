@@ -9,7 +9,7 @@ import errno
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import TypeAlias
@@ -372,7 +372,6 @@ def plan_inputs(
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
     wanted = _PlanSettings(fields, choosing, groups, named, resources.drop, Notes())
-    references = json.dumps(asdict(fields.references)) if fields.references else ""
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -385,7 +384,7 @@ def plan_inputs(
                 file_size=file.size,
                 file_version=file.version,
                 partitions=file.partitions,
-                references=references,
+                references=fields.references,
             )
             text = TextFile.of(file, wanted.named, fields.lists)
             if text is None:
@@ -440,13 +439,13 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
     scores = bool(wanted.fields.candidates)
     reference = roots_of(layout.schema, [wanted.fields.reference_column])
     read = (name for name in layout.null_lists if scores or name in reference)
-    null_lists = [name for name in read if name not in blank.without]
+    null_lists = [name for name in read if name not in blank.left_out]
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     unit = COARSE
     if scores and layout.int96:
         with _rejecting(FileReason.BAD_COLUMNS):
-            unit = exact_unit(blank.path, blank.without)
+            unit = exact_unit(blank.path, blank.left_out)
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
@@ -486,8 +485,7 @@ def _without(
     dropped = {name for name in wanted.drop if name in names}
     wanted.notes.dropped.update(dropped)
     wanted.notes.left_out.update(words for name, words in unkept.items() if name not in dropped)
-    left_out = sorted(dropped.union(unkept))
-    return replace(blank, left_out=json.dumps(left_out)) if left_out else blank
+    return replace(blank, left_out=tuple(sorted(dropped.union(unkept))))
 
 
 def _with_partitions(schema: pa.Schema, blank: Split) -> pa.Schema:
@@ -559,7 +557,7 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
 
 def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: str = "") -> None:
     schema = _with_partitions(schema, blank)
-    kept = [column for column in schema if column.name not in blank.without]
+    kept = [column for column in schema if column.name not in blank.left_out]
     schema = pa.schema(kept, metadata=schema.metadata)
     try:
         schema = _with_references(schema, wanted.fields.references)
@@ -660,4 +658,4 @@ def _digest(*parts: object) -> str:
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:
     file = (split.input_name, split.file_size, split.file_version, split.file_rows)
-    return (*file, split.file_reading) if split.file_reading else file
+    return (*file, split.reading) if split.reading else file

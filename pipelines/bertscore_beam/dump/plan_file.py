@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.census import Census
+from bertscore_beam.dump.columns import ReferenceFile
+from bertscore_beam.dump.partitions import Partition
 from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import digest_of, with_digest, without_digest
@@ -16,13 +18,15 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 7
+_PLAN_FORMAT = 8
 _PLAN_KEY = b"bertscore.plan"
 _TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+_HINTS = get_type_hints(Split)
 _COLUMNS = pa.schema(
-    pa.field(name, _TYPES[hint], nullable=hint == int | None)
-    for name, hint in get_type_hints(Split).items()
+    pa.field(name, _TYPES.get(hint, pa.string()), nullable=hint == int | None)
+    for name, hint in _HINTS.items()
 )
+_AS_JSON = [name for name, hint in _HINTS.items() if hint not in _TYPES]
 _AT_ONCE = 1024
 """Rows that become splits together."""
 
@@ -41,6 +45,8 @@ def plan_to_bytes(plan: Plan) -> bytes:
         "notes": plan.notes,
     }
     columns = {name: [getattr(split, name) for split in plan.splits] for name in _COLUMNS.names}
+    for name in _AS_JSON:
+        columns[name] = [json.dumps(value, default=asdict) for value in columns[name]]
     table = pa.table(columns, _COLUMNS.with_metadata({_PLAN_KEY: json.dumps(rest)}))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
@@ -105,10 +111,25 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
 
 def _splits_of(file: pq.ParquetFile) -> Iterator[Split]:
     # Equal values become one object: most are equal.
-    known: dict[str, dict[object, object]] = {name: {} for name in _COLUMNS.names}
+    known = {name: _Known(name) for name in _COLUMNS.names}
     for batch in file.iter_batches(_AT_ONCE, columns=_COLUMNS.names, use_threads=False):
         for row in batch.to_pylist():
-            values: dict[str, Any] = {
-                name: known[name].setdefault(row[name], row[name]) for name in known
-            }
-            yield Split(**values)
+            yield Split(**{name: values[row[name]] for name, values in known.items()})
+
+
+class _Known(dict[Any, Any]):
+    """The values of a field of splits by what stands for them in the file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __missing__(self, stored: Any) -> Any:
+        value = load_json(stored) if self._name in _AS_JSON else stored
+        if self._name == "partitions":
+            value = tuple(Partition(**one) for one in value)
+        elif self._name == "left_out":
+            value = tuple(value)
+        elif self._name == "references" and value is not None:
+            lists = {name: tuple(value[name]) for name in ("names", "lists")}
+            value = ReferenceFile(**{**value, **lists})
+        return self.setdefault(stored, value)

@@ -44,7 +44,7 @@ class SplitReader:
         self._left = deque(splits)
         self._columns = columns
         self._read = columns
-        if columns is not None and splits and (references := splits[0].reference_file):
+        if columns is not None and splits and (references := splits[0].references):
             self._read = [*columns, references.key]
         self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
 
@@ -120,6 +120,6 @@ def read_text(text: TextFile, split: Split) -> SplitRows:
 
 def _rows_of(table: pa.Table, split: Split) -> SplitRows:
     table, lines = take_lines(table)
-    table = with_references(with_partitions(table, split.partitions), split.reference_file)
-    left_out = [name for name in dict.fromkeys(table.column_names) if name in split.without]
+    table = with_references(with_partitions(table, split.partitions), split.references)
+    left_out = [name for name in dict.fromkeys(table.column_names) if name in split.left_out]
     return SplitRows(table=table.drop_columns(left_out) if left_out else table, lines=lines)

@@ -10,14 +10,12 @@ is cut as the Parquet file that is made of it.
 """
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
 from bertscore_beam.dump.columns import ReferenceFile
+from bertscore_beam.dump.partitions import Partition
 from bertscore_beam.files.checked import digest_of
 
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
@@ -74,10 +72,9 @@ class Split:
         utc_times: Whether the file's times of day are marked as UTC.
         text: How a file of text was read, a digest; "" for Parquet.
         data: The Parquet file that was made of a file of text; "" for Parquet.
-        partitions: Partition columns of the file, as `partitions.partitions_of` returns them.
-        left_out: Columns that are not read, as JSON; "" for none.
-        references: The file of references whose columns are added, a `ReferenceFile` as JSON; "" if
-            the input has them.
+        partitions: Columns that the path of the file or the log of its table gives to it.
+        left_out: Columns that are not read.
+        references: The file of references whose columns are added; None if the input has them.
     """
 
     path: str
@@ -95,19 +92,9 @@ class Split:
     utc_times: bool = False
     text: str = ""
     data: str = ""
-    partitions: str = ""
-    left_out: str = ""
-    references: str = ""
-
-    @property
-    def without(self) -> frozenset[str]:
-        """The columns that are not read."""
-        return frozenset(json.loads(self.left_out or "[]"))
-
-    @property
-    def reference_file(self) -> ReferenceFile | None:
-        """The file of references whose columns are added."""
-        return _reference_file(self.references) if self.references else None
+    partitions: tuple[Partition, ...] = ()
+    left_out: tuple[str, ...] = ()
+    references: ReferenceFile | None = None
 
     @property
     def about_rows(self) -> int:
@@ -125,29 +112,15 @@ class Split:
         return part_name(self.input_name, self.row_offset)
 
     @property
-    def file_reading(self) -> str:
+    def reading(self) -> str:
         """Digest of how the file is read beyond its own schema; "" for plain Parquet.
 
         16 hexadecimal digits. It is the same for all splits of a file.
         """
         # Wherever the references are, their bytes count.
-        references = self.references and repr({**json.loads(self.references), "path": ""})
-        others = [more for more in (self.left_out, references) if more]
-        if not (self.text or self.partitions or others):
-            return ""
-        return digest_of(repr((self.text or "parquet", "", "", self.partitions, *others)), 16)
-
-    @property
-    def reading(self) -> str:
-        """The same, as records have it."""
-        return digest_of(repr((self.file_reading,)), 16) if self.file_reading else ""
-
-
-@lru_cache(maxsize=2)  # all splits have the same
-def _reference_file(text: str) -> ReferenceFile:
-    values: dict[str, Any] = json.loads(text)
-    names, lists = tuple(values["names"]), tuple(values["lists"])
-    return ReferenceFile(**{**values, "names": names, "lists": lists})
+        references = self.references and replace(self.references, path="")
+        how = (self.text, self.partitions, self.left_out, references)
+        return digest_of(repr(how), 16) if any(how) else ""
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:

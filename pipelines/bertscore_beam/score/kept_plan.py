@@ -43,7 +43,7 @@ def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]
                 split,
                 path=files[int(split.path)].path,
                 data=split.data and folder.path(split.data),
-                references="",
+                references=None,
             )
             for split in plan.splits
         )

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from bertscore_beam.dump import parquet_rows
+from bertscore_beam.dump.columns import ReferenceFile
+from bertscore_beam.dump.partitions import Partition
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import SplitReader, read_split
@@ -112,10 +114,15 @@ def test_every_worker_gets_several_splits(rows, workers, expected):
 
 _NUMBERS = st.integers(0, 2**62)
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+_NAMES = st.lists(_TEXTS, max_size=2).map(tuple)
+_PARTITIONS = st.builds(Partition, _TEXTS, st.none() | _TEXTS, _TEXTS, st.booleans())
 _FIELDS = {
-    **dict.fromkeys(("path", "input_name", "file_version", "data", "partitions"), _TEXTS),
+    **dict.fromkeys(("path", "input_name", "file_version", "data"), _TEXTS),
     **dict.fromkeys(("file_size", "row_offset"), _NUMBERS),
     **dict.fromkeys(("file_rows", "num_rows"), st.none() | _NUMBERS),
+    "partitions": st.lists(_PARTITIONS, max_size=2).map(tuple),
+    "left_out": _NAMES,
+    "references": st.none() | st.builds(ReferenceFile, names=_NAMES, lists=_NAMES),
 }
 SPLITS = st.lists(st.builds(Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
 
