@@ -4,10 +4,13 @@ A digest finds damage, such as a flipped bit. It does not protect against forger
 a file can write its digest.
 """
 
+import gzip
 import hashlib
+import io
 import json
 import re
 import sys
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
@@ -22,6 +25,8 @@ Made = TypeVar("Made")
 _MAPPINGS = (dict, Mapping)
 _PLAIN: frozenset[Any] = frozenset({str, int, bool, NoneType})
 
+MOST_TIMES = 100
+"""How many times larger than packed our files are at most: each line of them has a digest."""
 _SIZE = hashlib.sha256().digest_size
 # After all other keys; the digest is of the bytes before it.
 _LAST_KEY = re.compile(rb',?\s*"digest": "(.{32})"\s*\}\Z', re.DOTALL)
@@ -52,6 +57,23 @@ def without_digest(data: bytes) -> bytes:
     content, digest = data[:-_SIZE], data[-_SIZE:]
     if hashlib.sha256(content).digest() != digest:
         raise ValueError("other bytes than were written")
+    return content
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return what gzip packed, of which nothing is held beyond a bound.
+
+    Raises:
+        ValueError: It is damaged, or `MOST_TIMES` larger than packed, as no file of ours is.
+    """
+    most = MOST_TIMES * len(data)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            content = stream.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"no whole gzip data: {error}") from error
+    if len(content) > most:
+        raise ValueError(f"more than {most} bytes in {len(data)}")
     return content
 
 

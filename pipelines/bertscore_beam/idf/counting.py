@@ -20,7 +20,7 @@ from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables
+from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables, check_stored
 from bertscore_beam.idf.owners import NO_KEY, Owned, keyed_rows, row_keys
 from bertscore_beam.idf.repeats import Repeats
 from bertscore_beam.run import activity, counters
@@ -258,6 +258,7 @@ def count_from_bytes(data: bytes) -> tuple[IdfTables, str]:
         IdfError: It is damaged, or of another version.
     """
     try:
+        check_stored(data)
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             head = load_json(arrays["head"].tobytes())
             smallest = arrays["smallest"].astype(np.uint64)

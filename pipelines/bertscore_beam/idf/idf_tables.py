@@ -211,9 +211,24 @@ def _read_set(data: bytes) -> IdfTables:
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
-        raise ValueError(f"{name} is compressed, or larger than {most} bytes")
+    _check_member(info, most)
     return archive.read(info)
+
+
+def _check_member(info: zipfile.ZipInfo, most: int) -> None:
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
+        raise ValueError(f"{info.filename} is compressed, or larger than {most} bytes")
+
+
+def check_stored(data: bytes) -> None:
+    """Check that no member of an archive is compressed: then none is larger than the archive.
+
+    Raises:
+        ValueError: One is.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            _check_member(info, len(data))
 
 
 def _check_list(listed: Any) -> tuple[list[IdfKey], tuple[str, ...]]:

@@ -11,11 +11,10 @@ file, each with the version that its part had. The footer of one that has anothe
 
 import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.checked import digest_of, unpacked
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import PartRecord, read_record, record_from_json, told_version
@@ -110,8 +109,8 @@ def _listed(folder: OutputFolder, names: Iterable[str]) -> Iterator[PartRecord]:
     shards = (folder.path(name) for name in names if name.startswith(f"{SHARDS_FOLDER}/"))
     for data in read_each(shards, _SHARDS_AT_ONCE):
         try:
-            lines = [] if data is None else gzip.decompress(data).splitlines()
-        except (OSError, EOFError, zlib.error):
+            lines = [] if data is None else unpacked(data).splitlines()
+        except ValueError:
             continue
         yield from filter(None, map(record_from_json, lines))
 

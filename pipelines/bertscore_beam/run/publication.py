@@ -25,7 +25,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
+from bertscore_beam.files.checked import digest_of, from_json, to_json, typed, unpacked
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import in_parallel
@@ -123,7 +123,7 @@ class Shard:
         Raises:
             ValueError, OSError, EOFError, zlib.error: It is damaged.
         """
-        content = from_json(gzip.decompress(data))
+        content = from_json(unpacked(data))
         return cls([Entry(*values) for values in content["entries"]], content["gone"])
 
 

@@ -1,11 +1,20 @@
 """What is read back is what was written, or an error."""
 
+import gzip
 import json
+import tracemalloc
 from dataclasses import dataclass, field
 
 import pytest
 
-from bertscore_beam.files.checked import from_json, to_json, typed, with_digest, without_digest
+from bertscore_beam.files.checked import (
+    from_json,
+    to_json,
+    typed,
+    unpacked,
+    with_digest,
+    without_digest,
+)
 
 CONTENT = {"run": "a1", "rows": 20, "f1": 0.25, "words": {"é": ["x", None]}, "last": "0" * 32}
 
@@ -16,6 +25,19 @@ def flipped(data: bytes):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         yield bytes(damaged)
+
+
+def test_what_is_packed_has_a_bound_before_it_is_unpacked():
+    lines = b"\n".join(to_json({**CONTENT, "number": number}) for number in range(1000))
+    assert unpacked(gzip.compress(lines)) == lines
+    forged = gzip.compress(bytes(1 << 26))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"more than {100 * len(forged)} bytes in {len(forged)}"):
+        unpacked(forged)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    tracemalloc.stop()
+    with pytest.raises(ValueError, match="no whole gzip data"):
+        unpacked(gzip.compress(lines)[:-3])
 
 
 @pytest.mark.parametrize("content", [CONTENT, {}])
