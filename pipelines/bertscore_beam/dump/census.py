@@ -27,7 +27,7 @@ from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, m
 from bertscore_beam.dump.keys import Keys, combined, keys_of, shown_key
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column
-from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.read_rows import SplitReader, SplitRows
 from bertscore_beam.dump.reference_file import has_rows_for, num_keys
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import languages_of
@@ -229,14 +229,24 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
 
 def _keys_of_piece(piece: Sequence[Split], key: str) -> list[str | None]:
     keys: list[str | None] = []
-    with closing(SplitReader(piece, [key])) as reader:
-        for split in piece:
-            with suppress(*UNREADABLE):
-                read = reader.read(split)
-                bad = set() if read.lines is None else read.lines.bad.keys()
-                words = enumerate(keys_of(column_of(read.table, key)).of_rows)
-                keys += [word for row, word in words if row not in bad]
+    for _, read in _rows_of(piece, [key]):
+        if read is not None:
+            bad = set() if read.lines is None else read.lines.bad.keys()
+            words = enumerate(keys_of(column_of(read.table, key)).of_rows)
+            keys += [word for row, word in words if row not in bad]
     return keys
+
+
+def _rows_of(
+    piece: Sequence[Split], columns: Sequence[str]
+) -> Iterator[tuple[Split, SplitRows | None]]:
+    """Yield the splits of a piece with some columns of their rows; None if they cannot be read."""
+    with closing(SplitReader(piece, columns)) as reader:
+        for split in piece:
+            rows = None
+            with suppress(*UNREADABLE):
+                rows = reader.read(split)
+            yield split, rows
 
 
 @dataclass(slots=True)
@@ -274,19 +284,16 @@ def _pieces(splits: Iterable[Split]) -> Iterator[list[Split]]:
 def _count_piece(piece: Sequence[Split], language: str | None, by: Sequence[str]) -> _Count:
     total = _Count()
     columns = [*by] if language is None else [language, *by]
-    with closing(SplitReader(piece, columns)) as reader:
-        for split in piece:
-            try:
-                table = reader.read(split).table
-            except UNREADABLE:
-                total.unread += 1
-                continue
-            count = _Count()
-            if language is not None:
-                count.languages.update(languages_of(column_of(table, language)))
-            try:
-                count.groups.update(groups_of(table, by).groups if by else ())
-            except InputError as error:
-                raise InputError(f"{split.input_name}: {error}") from error
-            total.add(count, language, by)
+    for split, rows in _rows_of(piece, columns):
+        if rows is None:
+            total.unread += 1
+            continue
+        count = _Count()
+        if language is not None:
+            count.languages.update(languages_of(column_of(rows.table, language)))
+        try:
+            count.groups.update(groups_of(rows.table, by).groups if by else ())
+        except InputError as error:
+            raise InputError(f"{split.input_name}: {error}") from error
+        total.add(count, language, by)
     return total

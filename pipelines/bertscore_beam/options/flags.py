@@ -26,6 +26,7 @@ COMMON_FLAGS = {
 
 _ALL = "--help-all"
 _PLACE = "place of "
+_TEXT = re.compile(r"^[^-].*\.txt(\.gz|\.zst)?$")
 _GLUED = re.compile(r"-[A-Za-z][^=]")
 _SENTENCE = re.compile(r".+?\.(?=\s)")
 
@@ -169,7 +170,7 @@ class StrictParser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
-            raise self._unknown((flags or unknown)[0])
+            raise self._unknown(*(flags or unknown))
         values = {name: value for name, value in vars(parsed).items() if value is not None}
         for place in self._places:
             words: Any = values.pop(_PLACE + place.name, None) or []
@@ -181,9 +182,12 @@ class StrictParser(argparse.ArgumentParser):
                 values[place.name] = words
         return {name: value for name, value in values.items() if name not in COMMON_FLAGS}
 
-    def _unknown(self, word: str) -> ConfigError:
+    def _unknown(self, word: str, *others: str) -> ConfigError:
         known, hint = declare.by_name(self._options), ""
-        if word.startswith("-"):
+        if "candidates" in known and _TEXT.search(word):
+            references = others[0] if others else "REFERENCES.txt"
+            hint = f"Files with one text per line go after their flags: -c {word} -r {references}."
+        elif word.startswith("-"):
             word = word.partition("=")[0]
             hint = declare.hint_for(word, self._options)
         elif "against" in known:

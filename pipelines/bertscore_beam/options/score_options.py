@@ -282,6 +282,11 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
         given, references = values.get("input", ()), values.get("references", ())
         candidates = values.get("candidates") or (references and given)  # sacreBLEU: -i
         if not candidates and not references:
+            if not given and "output" not in values:  # what to read comes to mind first
+                raise ConfigError(
+                    "what to read is missing: got neither --input nor --candidates; expected one "
+                    "of them. Give --input PATH, or files of texts: -c HYP.txt -r REF.txt."
+                )
             _check_rows(values, given)
             return {}
         check_value(
