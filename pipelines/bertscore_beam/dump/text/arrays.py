@@ -24,8 +24,9 @@ from bertscore_beam.dump.text.schema import (
     LARGEST_UNSIGNED,
     SMALLEST,
     describe_kind,
-    integers,
     kind_of,
+    of_kind,
+    widest,
 )
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.paths import is_utf8
@@ -47,6 +48,7 @@ Drifts: TypeAlias = dict[Path, set[str]]
 """Of each place with values that its type does not take: the kinds of these."""
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
 """Strings, and what Python writes of numbers that JSON does not have."""
+_INTEGERS = {pa.int64(): "int", pa.uint64(): "uint"}
 _TEXTS, _PARTS = "texts", "parts"
 """Kinds of a list of texts, and of a message in parts, where a single text is expected."""
 _WITHIN: tuple[Path, ...] = ((None,), (None, "type"), (None, "text"))
@@ -98,12 +100,8 @@ def _wider(field: pa.Field, got: set[str]) -> pa.Field:
         return field.with_type(_PART)
     if pa.types.is_string(kind) and got == {_TEXTS}:
         return field.with_type(pa.list_(pa.string()))
-    if pa.types.is_int64(kind) and got == {"uint"}:
-        return field.with_type(pa.uint64())
-    if pa.types.is_integer(kind) and "wide" in got <= {"wide", "uint"}:
-        return integers(field.name)
-    if pa.types.is_integer(kind) and "float" in got <= {"float", "uint", "wide"}:
-        return field.with_type(pa.float64())
+    if kind in _INTEGERS and (number := widest(got, above=_INTEGERS[kind])):
+        return of_kind(field.name, number)
     return pa.field(field.name, pa.string(), metadata={JSON_KEY: b"1"})
 
 

@@ -1,6 +1,6 @@
 """Types of JSON columns, found in the first rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,21 +58,29 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
-_NUMBERS = {
-    frozenset(("int", "float")): "float",
-    frozenset(("int", "uint")): "uint",
-    frozenset(("int", "wide")): "wide",
-    frozenset(("uint", "float")): "float",
-    frozenset(("uint", "wide")): "wide",
-    frozenset(("wide", "float")): "float",
-}
+_NUMBERS = {"int": pa.int64(), "uint": pa.uint64(), "wide": pa.string(), "float": pa.float64()}
+"""The type of each kind of number: each takes those of the kinds before it, if it can hold them."""
+_TYPES = {**_NUMBERS, "bool": pa.bool_()}
+
+
+def of_kind(name: str, kind: str) -> pa.Field:
+    """Return a column for values of a kind, neither objects nor lists; of integers as texts."""
+    metadata = {INTEGERS_KEY: b"1"} if kind == "wide" else None
+    return pa.field(name, _TYPES.get(kind, pa.string()), metadata=metadata)
+
+
+def widest(kinds: Collection[str], above: str = "") -> str:
+    """Return the last of some kinds of numbers; "" if others are among them, or one not `above`."""
+    order = [*_NUMBERS]
+    later = order[order.index(above) + 1 :] if above else order
+    return max(kinds, key=order.index) if {*kinds} <= {*later} else ""
 
 
 def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
     if value is None:
         return
     kind = kind_of(value) if depth <= _MAX_DEPTH else _TOO_DEEP
-    seen.kind = _NUMBERS.get(frozenset((seen.kind, kind)), seen.kind or kind)
+    seen.kind = widest((seen.kind, kind)) or seen.kind or kind
     if seen.kind == kind == "object":
         for name, inner in value.items():
             _look(seen.fields.setdefault(name, _Seen()), inner, depth + 1)
@@ -90,18 +98,10 @@ def _fields(seen: _Seen) -> list[pa.Field]:
 def _field(name: str, seen: _Seen) -> pa.Field | None:
     if seen.kind == _TOO_DEEP:
         return None
-    if seen.kind == "wide":
-        return integers(name)
     if seen.kind == "object":
         fields = _fields(seen)
         return pa.field(name, pa.struct(fields)) if fields else None
     if seen.kind == "list":
         item = _field("item", seen.item or _Seen())
         return None if item is None else pa.field(name, pa.list_(item))
-    simple = {"bool": pa.bool_(), "int": pa.int64(), "uint": pa.uint64(), "float": pa.float64()}
-    return pa.field(name, simple.get(seen.kind, pa.string()))
-
-
-def integers(name: str) -> pa.Field:
-    """Return a column of integers as texts."""
-    return pa.field(name, pa.string(), metadata={INTEGERS_KEY: b"1"})
+    return of_kind(name, seen.kind)
