@@ -12,11 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.options import pipeline_options as of_beam
-from apache_beam.runners.runner import PipelineResult, PipelineState
+from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run.lease import (
@@ -29,6 +25,10 @@ from bertscore_beam.run.lease import (
 )
 from bertscore_beam.run.output import JobFailedError, last_error
 from bertscore_beam.run.runner import Runner
+
+if TYPE_CHECKING:  # each command looks for a lease, and most need no Beam for that
+    import apache_beam as beam
+    from apache_beam.runners.runner import PipelineResult
 
 CANCEL_SECONDS = 20.0
 """How long a command that is interrupted takes to cancel its job: schedulers kill after 30."""
@@ -65,6 +65,8 @@ class DataflowJob:
     @classmethod
     def of(cls, job_id: str, runner: Runner) -> "DataflowJob":
         """Return a job of the service that a command's own options name."""
+        from apache_beam.options import pipeline_options as of_beam
+
         chosen = runner.beam_options.view_as(of_beam.GoogleCloudOptions)
         return cls(id=job_id, project=chosen.project, region=chosen.region)
 
@@ -92,6 +94,7 @@ class RunningJob:
 
     def has_ended(self) -> bool:
         """Ask whether it has ended. Of a job that the service does not know, nobody can tell."""
+        from apache_beam.runners.runner import PipelineState
         from google.cloud.dataflow_v1beta3 import JobView
 
         view = {"view": JobView.JOB_VIEW_DESCRIPTION}  # a summary has no labels
@@ -146,7 +149,7 @@ class RemoteJob:
             return f"{self.name} was cancelled{self.console}"
         return f"{self.name} failed: {last_error(error)}{self.console}"
 
-    def run(self, pipeline: beam.Pipeline) -> None:
+    def run(self, pipeline: "beam.Pipeline") -> None:
         """Submit the job, and wait for its end unless it is detached.
 
         Raises:
@@ -155,6 +158,8 @@ class RemoteJob:
             Exception: What its runner raises when it has failed.
         """
         if self._runner.is_dataflow:
+            from apache_beam.options import pipeline_options as of_beam
+
             chosen = pipeline.options.view_as(of_beam.GoogleCloudOptions)
             label = f"{FOLDER_LABEL}={folder_label(self._output)}"
             chosen.labels = [*(chosen.labels or ()), label]
@@ -197,6 +202,8 @@ class RemoteJob:
         return answers[0] if answers else f"Could not cancel {self.name}: {late}"
 
     def _cancel(self) -> str:
+        from apache_beam.runners.runner import PipelineState
+
         try:
             result = self._submitted.result()
         except Exception:
@@ -215,7 +222,7 @@ class RemoteJob:
             return None
         return DataflowJob.of(result.job_id(), self._runner)
 
-    def _submit(self, pipeline: beam.Pipeline) -> None:
+    def _submit(self, pipeline: "beam.Pipeline") -> None:
         try:
             self._submitted.set_result(pipeline.run())
         except BaseException as error:
