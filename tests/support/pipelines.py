@@ -92,7 +92,6 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
         group_by=options.group_by,
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),
-        index=options.index,
         accelerator=options.accelerator,
         is_remote=runner.is_remote,
     )

@@ -28,6 +28,7 @@ _TYPES: Mapping[pa.DataType, object] = {
     pa.int32(): "integer",
     pa.bool_(): "boolean",
     pa.string(): "string",
+    pa.binary(16): "binary",
 }
 
 
@@ -87,6 +88,9 @@ OUTPUT_COLUMNS = (
     ERROR,
     SIGNATURE,
 )
+
+KEY = "bertscore_key"
+"""The digest of the texts of a row, by which later runs find its scores. Only parts have it."""
 
 UNKNOWN_COLUMNS = (TEXT_TOKENS, UNKNOWN)
 """The columns from which `counted_tokens` are known."""
@@ -149,7 +153,7 @@ DIVERSITY = "bertscore_diversity"
 SELECT_COLUMNS = (UTILITY, BEST, DIVERSITY)
 """The columns that only `select` adds."""
 
-_ADDED = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
+_ADDED = (*OUTPUT_COLUMNS, KEY, *SELECT_COLUMNS, *METRIC_COLUMNS)
 _PLACES = {name: place for place, name in enumerate(_ADDED)}
 
 

@@ -216,6 +216,24 @@ def digest_texts(candidates: pa.ChunkedArray, references: pa.ChunkedArray) -> Di
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 
+def key_column(digests: Digests) -> pa.Array:
+    """Return digests as a column of keys, 16 bytes each."""
+    data = pa.py_buffer(digests.astype("<u8").tobytes())
+    return pa.Array.from_buffers(pa.binary(_BYTES), len(digests), [None, data])
+
+
+def digests_in(keys: pa.ChunkedArray) -> Digests:
+    """Return the digests in a column of keys.
+
+    Raises:
+        ValueError: It is no such column.
+    """
+    if keys.type != pa.binary(_BYTES) or keys.null_count:
+        raise ValueError(f"keys of type {keys.type}, {keys.null_count} of them null")
+    data = b"".join(_fixed_width_bytes(chunk) for chunk in keys.chunks)
+    return np.frombuffer(data, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
 def _framed(candidate: bytes | None, group: Sequence[bytes | None] | None) -> bytes:
     """Return a row as bytes that no other row has: all lengths, then all texts."""
     if candidate is not None and group and len(group) == 1 and (text := group[0]) is not None:

@@ -155,6 +155,22 @@ def source_footer_digest(source: pa.NativeFile | RemoteFile) -> str:
     return digest_of(_footer(source))
 
 
+def fetch_columns(
+    file: pq.ParquetFile, source: pa.NativeFile | RemoteFile, names: Collection[str]
+) -> None:
+    """Fetch top-level columns of an open file in one request for each row group."""
+    for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+        chunks = map(group.column, range(group.num_columns))
+        places = [
+            (chunk.dictionary_page_offset or chunk.data_page_offset, chunk.total_compressed_size)
+            for chunk in chunks
+            if chunk.path_in_schema in names
+        ]
+        if places:
+            start = min(place for place, _ in places)
+            fetch(source, start, max(place + size for place, size in places))
+
+
 def _read_copy(path: str) -> bytes:
     """Return a copy of a footer, a Parquet file without rows."""
     data = read_bytes(path)
@@ -325,6 +341,8 @@ SIGNATURE_KEY = "bertscore.signature"
 """Key of a part's metadata that holds its signature."""
 SIGNATURES_KEY = "bertscore.signatures"
 """The same for a part whose rows have languages: a JSON object, the signature of each language."""
+SETTINGS_KEY = "bertscore.settings"
+"""The same for the settings of all its rows, as those who look for earlier scores need them."""
 
 
 def write_part(

@@ -99,8 +99,6 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
         reuse: Earlier run whose scores are taken for rows with the same texts and settings. Give
             the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
             for the newest run among them that has succeeded; if there is none, all rows are scored.
-        index: Write an index of all rows at the end, 60 bytes a row, with which later runs find
-            rows that have moved to other files. Without it they look into files of the same name.
         keep_input: Keep the Parquet files that were made of files of text (in _input) when the run
             is a success.
         group_by: Columns whose values make groups, such as system and language; the summary has
@@ -155,7 +153,6 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
     rescale: bool = False
     baseline: str | None = None
     reuse: str | None = None
-    index: bool = True
     keep_input: bool = False
     group_by: tuple[str, ...] = field(default=(), metadata={**COLUMNS, "name": "by"})
     drop_columns: tuple[str, ...] = field(default=(), metadata=COLUMNS)
@@ -339,14 +336,13 @@ class SelectOptions(ScoreOptions):
         "scores": "rescale baseline max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
-    # They need references of their own, or an index of rows that only `score` reads.
+    # They need references of their own, or earlier rows that only `score` looks for.
     hidden = (
         "candidates references reference_column reference_file join idf idf_key idf_group metrics "
-        "source_column reuse index"
+        "source_column reuse"
     )
 
     input: tuple[str, ...] = field(metadata={"metavar": "INPUT", "position": True, "short": "-i"})
-    index: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))

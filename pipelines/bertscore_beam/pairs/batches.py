@@ -43,7 +43,7 @@ _OF_JOBS = frozenset(
     | {"idf_key", "reuse", "accelerator"}
     | {"max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction"}
     | {"candidates", "references", "reference_file", "join"}
-    | {"metrics", "source_column", "group_by", "index", "keep_input"}
+    | {"metrics", "source_column", "group_by", "keep_input"}
 )
 """Options of `score` that are about a job and its output folder, not about how rows are scored."""
 

@@ -12,9 +12,9 @@ from bertscore_beam.files.find import Trouble, search
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.finished import RunNotes, read_notes
-from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
-from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
+from bertscore_beam.records.records import has_parts
+from bertscore_beam.records.row_scores import NO_SETTING
 from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder, successful_run
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature, score_differences
@@ -32,30 +32,21 @@ class ReusableRun:
 
     Attributes:
         is_done: Whether it has succeeded. Of one that has not, the parts that are there count.
-        is_indexed: Whether its index names the signatures, each with the idf table of its rows.
-            Otherwise they are those of its languages, and their idf may be any of several tables.
+        signatures: Those of its languages; their idf may be any of several tables.
+        listed: Name of the list of its parts, which workers make tables of; "" before it is
+            written.
     """
 
     root: str
     run: str
     is_done: bool
     signatures: tuple[str, ...]
-    is_indexed: bool
+    listed: str = ""
 
     @property
     def shown(self) -> str:
         """Its folder without credentials, for messages."""
         return mask_credentials(self.root)
-
-    @property
-    def no_index_note(self) -> str:
-        """What cannot be found without an index and how to make one, after a space; "" with one."""
-        if self.is_indexed:
-            return ""
-        return (
-            " It has no index: rows are only found near their place in a file of the same name. To "
-            "find moved rows too, first run its own command again, without --no-index."
-        )
 
     def describe(self) -> dict[str, str]:
         """Return which run it is, for `_run.json`."""
@@ -104,7 +95,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[Reusa
             source = _open(absolute(reuse), output)
         except OtherFormatError as error:
             return None, f"No scores can be reused: {error} Everything is scored."
-    if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
+    if not has_parts(OutputFolder(source.root)):
         note = (
             f"No scores can be reused from {source.shown}: it has written no part. Everything is "
             "scored."
@@ -114,7 +105,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[Reusa
         return None, _other_settings(source, others)
     state = "" if source.is_done else " It is not done: what it has written is taken."
     note = f"Rows that {source.shown} has scored with the same texts take its scores."
-    note += f"{state}{source.no_index_note}{why}"
+    note += f"{state}{why}"
     return source, note
 
 
@@ -216,16 +207,12 @@ def folder_date(root: str) -> date | None:
 
 
 def _source(folder: OutputFolder, notes: RunNotes) -> ReusableRun:
-    is_done = successful_run(folder) is not None
-    # Of a run that is not done, the index is that of an earlier run in the folder.
-    index = read_index(folder) if is_done else None
     stated = filter(None, (notes.signature, *notes.signatures.values()))
     return ReusableRun(
         root=folder.root,
         run=notes.run,
-        is_done=is_done,
-        signatures=tuple(dict.fromkeys(stated)) if index is None else tuple(index.signatures),
-        is_indexed=index is not None,
+        is_done=successful_run(folder) is not None,
+        signatures=tuple(dict.fromkeys(stated)),
     )
 
 
@@ -253,8 +240,7 @@ def _differences(source: ReusableRun, now: Signature) -> dict[str, tuple[str, st
     if not found:
         return {"signature": ("none that can be read", now.format())}
     nearest = min(found, key=len)
-    is_unsure = now.idf.startswith(UNCOUNTED) or not source.is_indexed
-    if is_unsure and "none" not in nearest.get("idf", ()):
+    if "none" not in nearest.get("idf", ()):
         nearest.pop("idf", None)  # which table it is shows only when rows are looked up
     return nearest
 

@@ -1,16 +1,17 @@
-"""Look rows up in an earlier run, on a worker: at the same place first, then in its index.
+"""Look rows up in earlier parts, on a worker: in those of the same input first, then in tables.
 
-Most rows of a night are where they were the night before, in the file of the same name. Then one
-small file a split is read. Only for the others is the index needed (`records.index`).
+Most rows of a night are where they were the night before, in the file of the same name. Then a part
+or two of a split are read. Only for the other rows are tables needed (`records.score_tables`).
 """
 
 import logging
-import threading
+import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,25 +19,17 @@ import numpy.typing as npt
 from bertscore_beam.dump.digests import Digests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.index import (
-    Index,
-    IndexFile,
-    IndexPair,
-    IndexReader,
-    are_sound,
-    read_index,
-)
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
-    ROWS_SUFFIX,
     VALUES,
     RowScores,
     SignedRows,
+    read_row_scores,
     reasons_of,
-    rows_file,
-    rows_from_bytes,
 )
+from bertscore_beam.records.score_tables import ScoreTable, ScoreTables
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import event
 from bertscore_core.errors import InputError, SignatureError
@@ -44,19 +37,19 @@ from bertscore_core.signature import Signature, exact_fields, score_differences
 
 logger = logging.getLogger(__name__)
 
-_READERS = 8
-"""Files that are fetched at the same time from an object store."""
+_READERS = 4
+"""Parts that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundRows:
-    """Which of N rows have scores in the earlier run.
+    """Which of N rows have scores in earlier parts.
 
     Attributes:
         found: Shape (N,).
         values: Their scores, of the type `VALUES`; undefined where nothing was found. Shape (N,).
         reasons: Their reasons, None without one. Shape (N,).
-        failures: Damaged pieces and index entries that were met, and look-ups that failed.
+        failures: Damaged parts that were met, and tables that could not be searched.
     """
 
     found: npt.NDArray[np.bool_]
@@ -76,7 +69,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _WantedRows:
+class WantedRows:
     """Rows that are looked up, by digests of the shape (N, 2), and what has been found of them."""
 
     digests: Digests
@@ -84,208 +77,168 @@ class _WantedRows:
     result: FoundRows
 
     def missing(self) -> npt.NDArray[np.int64]:
+        """Return the rows that can be scored and are not found yet."""
         rows: npt.NDArray[np.int64] = np.flatnonzero(
             ~self.result.found & (self.signed.codes != NO_SETTING)
         )
         return rows
 
     def take(
-        self, piece: RowScores, rows: npt.NDArray[np.int64], of_piece: npt.NDArray[np.int64]
+        self, part: RowScores, rows: npt.NDArray[np.int64], of_part: npt.NDArray[np.int64]
     ) -> None:
-        """Take those of the rows `of_piece` of a piece that are equal to the rows wanted."""
-        codes = equal_settings(piece.signed.signatures, self.signed.signatures)
+        """Take those of the rows `of_part` of a part that are equal to the rows wanted."""
+        codes = equal_settings(part.signed.signatures, self.signed.signatures)
         equal = (
-            (piece.digests[of_piece] == self.digests[rows]).all(axis=1)
-            & (codes[piece.signed.codes[of_piece]] == self.signed.codes[rows])
+            (part.digests[of_part] == self.digests[rows]).all(axis=1)
+            & (codes[part.signed.codes[of_part]] == self.signed.codes[rows])
             & (self.signed.codes[rows] != NO_SETTING)
-            & piece.scored[of_piece]
+            & part.scored[of_part]
             & ~self.result.found[rows]
         )
-        self.put(rows[equal], piece.values[of_piece[equal]], piece.reasons)
+        self.put(rows[equal], part.values[of_part[equal]], part.reasons)
 
     def put(
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
     ) -> None:
+        """Take the scores of rows."""
         for name in VALUES.names or ():
             self.result.values[name][rows] = values[name]
         self.result.reasons[rows] = reasons_of(values["reason"], reasons)
-        self.result.found[rows] = True  # last: damaged scores raise an error before
+        self.result.found[rows] = True
 
 
-class EarlierRun:
-    """The scores of an earlier run. Threads may share it."""
+class PartsOfInput:
+    """The parts that an output folder has of one input. Threads may share it."""
 
-    def __init__(self, root: str) -> None:
-        """Keep the folder; it is read when rows are looked up."""
-        self._folder = OutputFolder(root)
-        self._lock = threading.Lock()
-        self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
+    def __init__(
+        self, folder: OutputFolder, input_name: str, files: Iterable[tuple[str, Stored]]
+    ) -> None:
+        """Read nothing yet. `files`: what lies below the folder of the input."""
+        self._folder, self._input = folder, input_name
+        starts = {
+            int(number): stored
+            for name, stored in files
+            if (number := name.removesuffix(".parquet").removeprefix("part-")).isdecimal()
+        }
+        self._starts = np.array(sorted(starts), dtype=np.int64)
+        self._stored = starts
 
-    def find(
-        self,
-        input_name: str,
-        positions: npt.NDArray[np.int64],
-        digests: Digests,
-        signed: SignedRows,
-    ) -> FoundRows:
-        """Look up the raw scores of rows that were scored alike.
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, root: str, run: str, input_name: str) -> "PartsOfInput":
+        """List the parts of an input in the folder of an earlier run, once a process."""
+        folder = OutputFolder(root)
+        return cls(folder, input_name, folder.each_stored(input_name))
 
-        Args:
-            input_name: Name of the input file that the rows are from.
-            positions: Position of each row in that file, ascending. Shape (N,).
-            digests: Digests of their texts. Shape (N, 2).
-            signed: How they are to be scored.
+    def look_up(self, positions: npt.NDArray[np.int64], wanted: WantedRows) -> list[str]:
+        """Look rows up at their positions in the input, ascending, then anywhere in these parts.
+
+        Return what is wrong with each part that is damaged.
         """
-        result = FoundRows.none(len(positions))
-        wanted = _WantedRows(digests=digests, signed=signed, result=result)
-        at_same_place = partial(self._find_at_same_place, input_name, positions)
-        failures = 0
-        for look_up in (at_same_place, self._find_in_index):
-            problems: list[str] = []
-            try:
-                if len(wanted.missing()):
-                    problems = look_up(wanted)
-            except Exception as error:
-                # The run is only read: it may be deleted, damaged in any way or out of reach. Its
-                # rows are then scored again, which is right all the same.
-                problems = [f"{type(error).__name__}: {error}"]
-            if problems:
-                failures += len(problems)
-                reason = mask_credentials(problems[0])
-                logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
-        return replace(result, failures=failures)
-
-    def _find_at_same_place(
-        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_WantedRows"
-    ) -> list[str]:
-        """Look into the pieces of the same file: at the same positions, then anywhere in them.
-
-        Return what is wrong with each piece that is damaged.
-        """
-        starts = self._piece_starts(input_name)
-        first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
-        stop = int(np.searchsorted(starts, positions[-1], side="right"))
-        names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
-        contents = self._folder.read_each(names)
-        pieces: list[tuple[int, RowScores]] = []
+        first = max(0, int(np.searchsorted(self._starts, positions[0], side="right")) - 1)
+        stop = int(np.searchsorted(self._starts, positions[-1], side="right"))
+        starts = self._starts[first:stop].tolist()
+        parts: list[tuple[int, RowScores]] = []
         problems: list[str] = []
-        for start, name, data in zip(starts[first:stop].tolist(), names, contents, strict=True):
-            try:
-                pieces += [] if data is None else [(start, rows_from_bytes(data, name))]
-            except InputError as error:
-                problems.append(str(error))
-        for start, piece in pieces:
+        read = partial(self._read, positions[0])
+        for start, part in zip(starts, in_parallel(read, starts, _READERS), strict=True):
+            if isinstance(part, str):
+                problems.append(part)
+            elif part:
+                parts.append((start, part))
+        for start, part in parts:
             inner = positions - start
-            inside = np.flatnonzero((inner >= 0) & (inner < len(piece)))
-            wanted.take(piece, inside, inner[inside])
-        for _, piece in pieces:
+            inside = np.flatnonzero((inner >= 0) & (inner < len(part)))
+            wanted.take(part, inside, inner[inside])
+        for _, part in parts:
             rows = wanted.missing()
-            if len(rows) and len(piece):
-                order = np.argsort(piece.digests[:, 0], kind="stable")
-                places = np.searchsorted(piece.digests[order, 0], wanted.digests[rows, 0])
-                wanted.take(piece, rows, order[np.minimum(places, len(piece) - 1)])
+            if len(rows):
+                order = np.argsort(part.digests[:, 0], kind="stable")
+                places = np.searchsorted(part.digests[order, 0], wanted.digests[rows, 0])
+                wanted.take(part, rows, order[np.minimum(places, len(part) - 1)])
         return problems
 
-    def _list_pieces(self, input_name: str) -> npt.NDArray[np.int64]:
-        """Return where the pieces of an input begin, ascending: it may be cut otherwise now."""
-        folder, _, _ = rows_file(part_name(input_name, 0)).rpartition("/")
-        names = self._folder.files(folder, suffix=ROWS_SUFFIX)
-        stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
-        return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
-
-    def _find_in_index(self, wanted: "_WantedRows") -> list[str]:
-        """Look into the files of the index, one after the other; the first that has a row counts.
-
-        Return what is wrong with each file or entry that is damaged.
-        """
-        with self._lock:  # opened once for all threads
-            reader = self._index
-        if reader is None:
-            return []
-        index = reader.index
-        codes = equal_settings(tuple(index.signatures), wanted.signed.signatures)
-        files = [file for file in index.files if (codes[file.signatures] != NO_SETTING).any()]
-        rows = wanted.missing()
-        rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
-        problems: list[str] = []
-        opened = in_parallel(reader.open, files, _READERS, waiting=0)
-        for file, held in zip(files, opened, strict=True):
-            if held is None:
-                _say_left_out(self._folder.shown)
-            elif isinstance(held, str):
-                problems.append(held)
-            else:
-                damaged = _take_from_file(wanted, rows, held, *_meaning(index, file, codes))
-                problems += ["an entry of its index has a wrong checksum"] * damaged
-                rows = rows[~wanted.result.found[rows]]
-            if not len(rows):
-                break
-        return problems
-
-    @cached_property
-    def _index(self) -> IndexReader | None:
-        index = read_index(self._folder)
-        return None if index is None else IndexReader(self._folder, index)
+    def _read(self, position: int, start: int) -> RowScores | str | None:
+        """Read a part that begins somewhere, unless it ends before a position."""
+        path = self._folder.path(part_name(self._input, start))
+        try:
+            return read_row_scores(path, self._stored[start], least=position - start + 1)
+        except InputError as error:
+            return str(error)
 
 
-def _meaning(
-    index: Index, file: IndexFile, codes: npt.NDArray[np.uint16]
-) -> tuple[npt.NDArray[np.uint16], list[str]]:
-    """Return which of today's settings each code in a file of an index gives, and its reasons.
+def look_up_in_tables(
+    tables: ScoreTables, name: str, _: npt.NDArray[np.int64], wanted: WantedRows
+) -> list[str]:
+    """Look rows up in tables, one after the other; the first that has a row counts.
 
-    `codes` are those of `equal_settings`. Any code of an entry is an index, also a damaged one.
+    Return what is wrong with each that cannot be used. `name` decides which is made first.
     """
-    of_file = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
-    of_file[: len(file.signatures)] = codes[file.signatures]
-    return of_file, [index.reasons[place] for place in file.reasons]
+    rows = wanted.missing()
+    rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
+    problems: list[str] = []
+    for table in tables.each(zlib.crc32(name.encode())):
+        if isinstance(table, str):
+            problems.append(table)
+            continue
+        _take_from_table(wanted, rows, table)
+        rows = rows[~wanted.result.found[rows]]
+        if not len(rows):
+            break
+    return problems
 
 
-def _take_from_file(
-    wanted: _WantedRows,
-    rows: npt.NDArray[np.int64],
-    held: IndexPair,
-    codes: npt.NDArray[np.uint16],
-    reasons: Sequence[str],
-) -> int:
-    """Search a file for rows in the order of their digests, and take the scores it has.
-
-    Return how many entries are damaged. Codes and reasons are those of `_meaning`.
-    """
-    keys, all_entries = held
-    damaged = 0
-    places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+def _take_from_table(wanted: WantedRows, rows: npt.NDArray[np.int64], table: ScoreTable) -> None:
+    """Search a table for rows in the order of their digests, and take the scores it has."""
+    codes = equal_settings(table.signatures, wanted.signed.signatures)
+    highs = table.entries["high"]
+    places = np.searchsorted(highs, wanted.digests[rows, 0], side="left")
     # More than once only where digests share their high half, or for several settings.
     while True:
-        is_hit = places < len(keys)
-        is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
+        is_hit = places < len(highs)
+        is_hit[is_hit] = highs[places[is_hit]] == wanted.digests[rows[is_hit], 0]
         rows, places = rows[is_hit], places[is_hit]
         if not len(rows):
-            return damaged
-        entries = np.asarray(all_entries[places])
+            return
+        entries = np.asarray(table.entries[places])
         equal = (entries["low"] == wanted.digests[rows, 1]) & (
             codes[entries["setting"]] == wanted.signed.codes[rows]
         )
-        sound = are_sound(keys[places[equal]], entries[equal])
-        damaged += int(np.count_nonzero(~sound))
-        equal[equal] = sound
-        wanted.put(rows[equal], entries[equal], reasons)
+        wanted.put(rows[equal], entries[equal], table.reasons)
         rows, places = rows[~equal], places[~equal] + 1
 
 
-@lru_cache(maxsize=4)  # once a process, not for every split
-def _say_left_out(run: str) -> None:
-    logger.warning(event("not_all_looked_up", run=run))
+LookUp: TypeAlias = Callable[[npt.NDArray[np.int64], WantedRows], list[str]]
+"""Looks rows up, by their positions in the input; returns what has gone wrong."""
 
 
-@lru_cache(maxsize=4)
-def open_earlier(root: str, run: str) -> EarlierRun:
-    """Return the earlier run of a folder, once a process.
+def find_rows(
+    places: Sequence[LookUp], positions: npt.NDArray[np.int64], digests: Digests, signed: SignedRows
+) -> FoundRows:
+    """Look up the raw scores of rows in one place after the other.
 
     Args:
-        root: Its folder.
-        run: The run that it held when this job was planned.
+        places: Where to look.
+        positions: Position of each row in its input, ascending. Shape (N,).
+        digests: Digests of their texts. Shape (N, 2).
+        signed: How they are to be scored.
     """
-    return EarlierRun(root)
+    result = FoundRows.none(len(positions))
+    wanted = WantedRows(digests=digests, signed=signed, result=result)
+    failures = 0
+    for look_up in places:
+        problems: list[str] = []
+        try:
+            if len(wanted.missing()):
+                problems = look_up(positions, wanted)
+        except Exception as error:
+            # Earlier parts are only read: they may be deleted, damaged in any way or out of reach.
+            # Their rows are then scored again, which is right all the same.
+            problems = [f"{type(error).__name__}: {error}"]
+        if problems:
+            failures += len(problems)
+            logger.warning(event("not_reused", reason=mask_credentials(problems[0])))
+    return replace(result, failures=failures)
 
 
 @lru_cache(maxsize=64)
@@ -293,8 +246,8 @@ def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArra
     """Return which of today's settings gives the scores of each earlier one.
 
     Returns:
-        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code of a piece
-        is an index.
+        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code of a row is
+        an index.
     """
     codes = np.full(max(NO_SETTING + 1, len(earlier)), NO_SETTING, dtype=np.uint16)
     # There may be thousands of each, one for every idf table: few of them can be equal.

@@ -19,7 +19,6 @@ from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import PartRecord, read_record, record_from_json, told_version
 from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER
-from bertscore_beam.records.row_scores import ROWS_FOLDER
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 
@@ -31,7 +30,6 @@ _SHARDS_AT_ONCE = 4
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
-_BESIDE_PARTS = (f"{ROWS_FOLDER}/", f"{REJECTED_ROWS_FOLDER}/")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
 
@@ -49,7 +47,7 @@ class FoundParts:
         unverified: Those that the manifest does not list as they are: not all of their bytes have
             been seen since they were written, or changed. In a store that tells no versions, all.
         unreadable: Files with the names of planned parts that hold none.
-        others: All other files, but those that lie beside parts.
+        others: All other files, but lists of rejected rows.
     """
 
     records: Mapping[str, PartRecord] = field(default_factory=dict)
@@ -79,7 +77,7 @@ def find_parts(
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
             files[name] = stored
-        elif not name.startswith(_BESIDE_PARTS):
+        elif not name.startswith(f"{REJECTED_ROWS_FOLDER}/"):
             others.append(name)
     runs = runs_below(others)
     for name in [name for name in files if is_below(name, runs)]:
@@ -102,6 +100,11 @@ def find_parts(
         unreadable=frozenset(wanted - found.keys()),
         others=tuple(others),
     )
+
+
+def has_parts(folder: OutputFolder) -> bool:
+    """Tell whether a folder has a file with the name of a part."""
+    return any(_PART_FILE.fullmatch(name.rpartition("/")[2]) for name, _ in folder.each_stored())
 
 
 def _listed(folder: OutputFolder, names: Iterable[str]) -> Iterator[PartRecord]:

@@ -2,38 +2,26 @@
 
 A part is done if its record is of the same settings and of the same rows of the same version of the
 file, and the manifest lists it as it is. If it has changed since, the workers read it to its end.
-If the version of the file differs, or is unknown, they compare the rows with the record's digests.
-All other splits are scored again, which is harmless: a part is a function of its split and the
-signature.
+If the version of the file differs, or is unknown, the split is scored again, and its rows take the
+scores that earlier parts have of them. A part is a function of its split and the signature.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from bertscore_beam.dump.columns import (
-    OUTPUT_COLUMNS,
-    SELECT_COLUMNS,
-    TableFields,
-    append_scores,
-    metric_columns,
-)
-from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import FoundParts
 from bertscore_beam.records.rejects import FILES_FILE, REJECTED_ROWS_FOLDER, rows_path
-from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_core.errors import InputError, SignatureError
+from bertscore_core.errors import SignatureError
 
 
 def may_be_valid(
@@ -156,20 +144,17 @@ def make_way(folder: OutputFolder, *, gone: Collection[str], kept: Iterable[str]
     Args:
         folder: The folder.
         gone: Parts to delete.
-        kept: Parts whose rejected rows and pieces stay.
+        kept: Parts whose rejected rows stay.
     """
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
     folder.delete_temporary()
-    beside = (REJECTED_ROWS_FOLDER, ROWS_FOLDER)
-    notes = {f"{at}/{name}" for at in beside for name in folder.files(at)}
-    for part in kept:
-        notes -= {rows_path(part), rows_file(part)}
+    notes = {f"{REJECTED_ROWS_FOLDER}/{name}" for name in folder.files(REJECTED_ROWS_FOLDER)}
+    notes.difference_update(map(rows_path, kept))
     folder.delete(*gone)
     folder.delete(*notes)
-    for emptied in beside:
-        folder.delete_empty_folders(emptied)
+    folder.delete_empty_folders(REJECTED_ROWS_FOLDER)
 
 
 def input_of(part_name: str) -> str:
@@ -260,42 +245,3 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
             f"parts, as {other[0]!r}; expected none. Choose another --output, or use --overwrite "
             "to replace them."
         )
-
-
-# Take over the part that an earlier run made of a split, after the split has been read.
-
-
-def with_earlier_scores(
-    folder: OutputFolder,
-    record: PartRecord,
-    split: Split,
-    table: pa.Table,
-    digests: RowDigests,
-    metrics: Sequence[str],
-) -> tuple[pa.Table, PartRecord] | None:
-    """Return the rows of a split with the scores of its earlier part, and the record of both.
-
-    None to score them: the texts have changed, or that part is damaged. `metrics` are the names of
-    the run's metrics.
-
-    Raises:
-        OSError: The part cannot be reached.
-    """
-    if not digests.same_texts(record.digests):
-        return None
-    names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *metric_columns(metrics))
-    try:
-        old = read_part_columns(folder, record, names)
-    except InputError:
-        return None
-    if old.num_rows != table.num_rows:
-        return None
-    metadata = old.schema.metadata or {}
-    notes = {
-        key.decode(): value.decode()
-        for key, value in metadata.items()
-        if key.startswith(b"bertscore.")
-    }
-    scores = {name: old[name].combine_chunks() for name in old.column_names}
-    now = replace(record.moved_to(split), digests=digests)
-    return append_scores(table, scores, notes), now

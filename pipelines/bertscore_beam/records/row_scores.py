@@ -1,28 +1,26 @@
-"""The scores of rows under digests of their texts: what later runs can take over.
+"""The scores of rows under the digests of their texts: what later runs can take over.
 
-    OUT/_manifest/rows/<digest>/part-000000020000.pq    the rows of one part, in its order
-
-Such a piece is written beside every part. It holds no text. It names the signatures that its scores
-were made with, so it can be judged without the rest of the folder. It ends with a digest of itself.
+Every part has them. Its column `bertscore_key` holds the digest of the texts of each row, its other
+score columns what is known of the row, and its footer which settings its rows were scored with. So
+a part can be judged without the rest of its folder.
 """
 
+import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bertscore_beam.dump.digests import Digests
-from bertscore_beam.dump.splits import note_name
-from bertscore_beam.files.checked import with_digest, without_digest
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.digests import Digests, digests_in
+from bertscore_beam.dump.parquet import SETTINGS_KEY, fetch_columns, is_sealed, open_parquet
+from bertscore_beam.files.listing import Stored
+from bertscore_beam.records.record import RECORD_KEY, record_from_json, told_version
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
-
-ROWS_FOLDER = "_manifest/rows"
-ROWS_SUFFIX = ".pq"
 
 VALUES = np.dtype(
     [
@@ -40,15 +38,16 @@ VALUES = np.dtype(
         ("reason", "u1"),
     ]
 )
-"""What is known of a scored row. NaN as its raw precision says that it has no score."""
+"""What is known of a scored row, by its names in `Scores`. NaN as its raw precision says that it
+has no score."""
+
+KEPT = tuple(name for name in VALUES.names or () if name != "reason")
 
 NO_REASON = 255
 NO_SETTING = 65535
 """Code of a row that cannot be scored."""
 
-_FORMAT = 2
-_KEY = b"bertscore.rows"
-_HALVES = ("high", "low")
+_COLUMNS = frozenset((columns.KEY, *columns.OUTPUT_COLUMNS)) - {columns.SIGNATURE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,6 +78,35 @@ class SignedRows:
             raw = replace(signature, baseline="none").format()  # raw scores do not depend on it
             codes[subset] = numbers.setdefault(raw, len(numbers))
         return cls(codes=codes, signatures=tuple(numbers))
+
+    def note(self) -> str:
+        """Return the settings as JSON; with a single one all rows that have scores have it."""
+        about: dict[str, object] = {"signatures": self.signatures}
+        if len(self.signatures) > 1:
+            packed = pa.compress(self.codes.astype("<u2").tobytes(), "zstd", asbytes=True)
+            about["codes"] = base64.b64encode(packed).decode()
+        return json.dumps(about)
+
+    @classmethod
+    def of_note(cls, note: bytes | str, rows: int) -> "SignedRows":
+        """Read such a note of so many rows.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        about = load_json(note)
+        signatures = tuple(map(str, about["signatures"]))
+        codes = np.zeros(rows, dtype=np.uint16)
+        if len(signatures) > 1:
+            packed = base64.b64decode(about["codes"])
+            try:
+                data = pa.decompress(packed, 2 * rows, "zstd", asbytes=True)
+            except OSError as error:
+                raise ValueError(str(error)) from error
+            codes = np.frombuffer(data, dtype="<u2").astype(np.uint16)
+        if len(codes) != rows or (codes[codes != NO_SETTING] >= max(len(signatures), 1)).any():
+            raise ValueError("other settings than rows")
+        return cls(codes=codes, signatures=signatures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,64 +142,56 @@ def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDAr
     return of_rows
 
 
-def encode_reasons(reasons: Sequence[str | None]) -> tuple[npt.NDArray[np.uint8], tuple[str, ...]]:
-    """Return the reasons as codes, and the words that the codes stand for."""
-    words = tuple(sorted({reason for reason in reasons if reason is not None}))
-    codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}
-    codes[None] = NO_REASON
-    return np.array([codes[reason] for reason in reasons], dtype=np.uint8), words
+def values_in(scores: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.void], list[str]]:
+    """Return what score columns say of N rows, of the type `VALUES`, and the words of reasons."""
+    errors = scores[columns.ERROR].dictionary_encode()
+    words = [str(word) for word in errors.dictionary.to_pylist()]
+    values = np.zeros(len(errors), dtype=VALUES)
+    values["reason"] = errors.indices.fill_null(NO_REASON).to_numpy(zero_copy_only=False)
+    raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
+    for name in KEPT:
+        column = scores.get(f"bertscore_{name}", raw.get(name))
+        if column is not None:  # some are only in parts whose rows may differ in them
+            nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
+            values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
+    if columns.UNKNOWN in scores:
+        counted = columns.counted_tokens(*(scores[name] for name in columns.UNKNOWN_COLUMNS))
+        values["text_tokens"], values["unknown_tokens"] = counted
+    return values, words
 
 
-def rows_file(part_name: str) -> str:
-    """Return the path of the piece of a part, below the output folder."""
-    return f"{ROWS_FOLDER}/{note_name(part_name)}{ROWS_SUFFIX}"
+def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> RowScores | None:
+    """Read the scores of a part: its footer is sealed, and its pages have checksums.
 
-
-def rows_to_bytes(rows: RowScores) -> bytes:
-    """Return rows as a Parquet file and its SHA-256. Equal rows give equal bytes."""
-    columns = dict(zip(_HALVES, rows.digests.T, strict=True))
-    columns |= {name: rows.values[name] for name in VALUES.names or ()}
-    about = {"format": _FORMAT, "signatures": rows.signed.signatures, "reasons": rows.reasons}
-    table = pa.table(
-        {name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()}
-        | {"setting": pa.array(rows.signed.codes)}
-    ).replace_schema_metadata({_KEY: json.dumps(about).encode()})
-    sink = pa.BufferOutputStream()
-    # Digests are random: a dictionary of them would only cost time.
-    pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_statistics=False)
-    return with_digest(bytes(sink.getvalue()))
-
-
-def rows_from_bytes(data: bytes, source: str) -> RowScores:
-    """Read rows.
+    None if it was made of fewer rows of the input than `least`.
 
     Raises:
-        InputError: It is damaged, or has another format.
+        InputError: It is damaged, or no part.
+        OSError: It cannot be reached.
     """
     try:
-        file = without_digest(data)
-        # In this thread: handing a few kilobytes over to others takes longer than to read them.
-        table = pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False)
-        about = load_json(table.schema.metadata[_KEY])
-        if about["format"] != _FORMAT:
-            raise ValueError(f"format {about['format']}")
-        if len(about["signatures"]) > NO_SETTING or len(about["reasons"]) > NO_REASON:
-            raise ValueError("too many codes")
-        values = np.empty(len(table), dtype=VALUES)
-        for name in VALUES.names or ():
-            values[name] = table[name].to_numpy()
-        halves = [table[name].to_numpy().astype(np.uint64) for name in _HALVES]
+        with open_parquet(path, size=stored.size, version=told_version(stored)) as (file, source):
+            notes = file.metadata.metadata or {}
+            record = record_from_json(notes[RECORD_KEY])
+            if record is None or not is_sealed(file, source):
+                raise ValueError("a footer without its seal")
+            if record.rows_read < least:
+                return None
+            names = [name for name in file.schema_arrow.names if name in _COLUMNS]
+            fetch_columns(file, source, names)
+            # In this thread: handing small columns over to others takes longer than to read them.
+            table = file.read(names, use_threads=False)
+        values, reasons = values_in({name: table[name].combine_chunks() for name in names})
+        if len(values) != record.num_rows:
+            raise ValueError(f"{len(values)} rows for {record.num_rows}")
         return RowScores(
-            digests=np.stack(halves, axis=1),
+            digests=digests_in(table[columns.KEY]),
             values=values,
-            signed=SignedRows(
-                codes=table["setting"].to_numpy().astype(np.uint16),
-                signatures=tuple(map(str, about["signatures"])),
-            ),
-            reasons=tuple(map(str, about["reasons"])),
+            signed=SignedRows.of_note(notes[SETTINGS_KEY.encode()], len(values)),
+            reasons=tuple(reasons),
         )
-    except Exception as error:  # a damaged file may lead to any
+    except (InputError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
-            f"{source!r} does not hold the scores of rows: got {type(error).__name__}; expected "
-            "what bertscore-beam wrote. Its rows are scored again."
+            f"{path!r} does not hold the scores of rows: got {error}; expected a part as "
+            "bertscore-beam wrote it. Its rows are scored again."
         ) from error

@@ -2,13 +2,14 @@
 
 The dumps of all nights have files of the same names. So with one wrong digit in `--output` a dump
 would replace the scores of another night. From outside, the file of another night looks like a
-newer version of the same file. So some rows are read, and looked up among the digests that are
-stored beside the earlier parts.
+newer version of the same file. So some rows are read, and looked up among the keys of the earlier
+parts.
 """
 
 import heapq
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -16,18 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.dump.candidates import explode_candidates
-from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.columns import KEY, TableFields
+from bertscore_beam.dump.digests import Digests, digest_texts, digests_in
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.read import in_parallel
+from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError
 
 _Keys: TypeAlias = "npt.NDArray[np.uint64]"
 """The high halves of the digests of some rows, each once, ascending."""
@@ -71,13 +73,12 @@ def check_same_texts(
     if 2 * len(changed) <= number:
         return
     compared = _take_sample(sorted(changed, key=attrgetter("part_name")))
-    unknown = 0  # rows without digests, which cannot be found
+    unknown = 0  # rows of parts that cannot be read, which cannot be found
     unread = ""
     wanted = matched = _NONE  # rows of these parts, and those that the input still has
     for record in compared:
         near = _nearest(record, finished)
-        contents = folder.read_each(rows_file(part.part_name) for part in near)
-        own, *others = (_keys_of_piece(data, record) for data in contents)
+        own, *others = in_parallel(partial(_keys_of_part, folder), near)
         try:
             of_file = [split for split in plan.splits if split.input_name == record.input_name]
             there = _rows_of(of_file, record, fields)
@@ -132,10 +133,9 @@ def _rows_of(splits: Sequence[Split], record: PartRecord, fields: TableFields) -
     return now
 
 
-def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
-    with suppress(InputError):
-        if data is not None:
-            return _keys(rows_from_bytes(data, record.part_name).digests)
+def _keys_of_part(folder: OutputFolder, record: PartRecord) -> _Keys:
+    with suppress(*UNREADABLE, ValueError, KeyError):
+        return _keys(digests_in(read_part_columns(folder, record, [KEY])[KEY]))
     return _NONE
 
 

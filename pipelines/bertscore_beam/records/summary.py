@@ -25,12 +25,11 @@ class Totals(Sums):
 
     Attributes:
         parts_kept: Parts that were read to their end and are whole.
-        parts_rewritten: Parts that were written again with the scores they had.
-        kept_rows: Rows of the parts kept or rewritten.
+        kept_rows: Rows of parts that are kept, and rows of replaced parts that have no new scores.
         input_rows: Rows of the input that all parts were made of.
         fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
         reused: Rows of the parts written that took the scores of an earlier run.
-        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
+        reuse_failures: Damaged earlier parts that were met, and look-ups that failed.
         parts_unreadable: Parts written in the place of one that could not be read.
         summary: Sums over the rows of all parts.
         seconds: Time spent on scores, with waiting for the device; not on reading or writing.
@@ -44,7 +43,6 @@ class Totals(Sums):
 
     parts: int = 0
     parts_kept: int = 0
-    parts_rewritten: int = 0
     kept_rows: int = 0
     input_rows: int = 0
     fresh_rows: int = 0
@@ -76,17 +74,9 @@ class Totals(Sums):
         )
 
     @classmethod
-    def of_kept(cls, record: PartRecord, *, rewritten: bool) -> "Totals":
-        """Return those of a part of an earlier run whose scores are still valid.
-
-        It was rewritten if its file or other columns had changed.
-        """
-        return replace(
-            cls.of_record(record),
-            parts_kept=int(not rewritten),
-            parts_rewritten=int(rewritten),
-            kept_rows=record.num_rows,
-        )
+    def of_kept(cls, record: PartRecord) -> "Totals":
+        """Return those of a part of an earlier run that is still valid."""
+        return replace(cls.of_record(record), parts_kept=1, kept_rows=record.num_rows)
 
     @classmethod
     def of_failed(cls, split: Split, reason: str) -> "Totals":
@@ -248,7 +238,6 @@ def summarize(
         "parts": total.parts,
         "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
-        "parts_rewritten": new.parts_rewritten,
         "parts_unreadable": start.parts_unreadable + new.parts_unreadable,
         "num_parts_of_inputs_gone": start.num_orphan_parts,
         "parts_of_inputs_gone": list(start.orphan_parts),

@@ -22,7 +22,6 @@ from bertscore_beam.records.groups import (
     statistics_of_parts,
     write_groups,
 )
-from bertscore_beam.records.index import delete_index, write_index
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import IDF_FILE, FoundParts, find_parts, write_manifest
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
@@ -59,8 +58,7 @@ class TriedRun:
 def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     """Compare the folder with the plan when all splits have been tried.
 
-    That is done for index and groups together, and again at the very end: only what is seen then is
-    declared a success.
+    That is done for groups, and again at the very end: only what is seen then is a success.
     """
     folder = spec.folder
     path, digest = spec.plan(PLAN_FILE)
@@ -114,10 +112,6 @@ def finish_run(
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
-    if spec.index:
-        write_index(folder, run.records())
-    else:
-        delete_index(folder)
     write_manifest(folder, run.found.records)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:

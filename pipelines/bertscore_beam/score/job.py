@@ -25,6 +25,7 @@ from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.records.records import PENDING_FILE, delete_plans
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
+from bertscore_beam.records.score_tables import delete_tables, list_earlier
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
@@ -162,7 +163,10 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
         write_run(folder, {**compared.before, "run": compared.spec.run})
     make_way(folder, gone=(*compared.superseded, *diff.outdated), kept=compared.kept)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    digests = {}
+    spec, digests = compared.spec, {}
+    if spec.reuse is not None and diff.work:
+        listed = list_earlier(folder, OutputFolder(spec.reuse.root))
+        spec = replace(spec, reuse=replace(spec.reuse, listed=listed))
     for name, splits in {PLAN_FILE: plan.splits, PENDING_FILE: diff.work}.items():
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(name, data)
@@ -183,7 +187,7 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
             "reused": None if compared.spec.reuse is None else compared.spec.reuse.describe(),
         },
     )
-    return replace(compared, spec=replace(compared.spec, plans=digests))
+    return replace(compared, spec=replace(spec, plans=digests))
 
 
 def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
@@ -248,6 +252,7 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
             table = None if spec.idf.path is None else load_idf(spec.idf.path)
             finish_run(spec, Totals(), table)
     delete_plans(folder)
+    delete_tables(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = from_json(folder.read(SUMMARY_FILE))
     if summary["success"] and not spec.keep_input:

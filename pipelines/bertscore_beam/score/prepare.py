@@ -42,7 +42,6 @@ from bertscore_beam.records.resume import (
     language_identity,
     with_known_languages,
 )
-from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.same_texts import check_same_texts
 from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf, check_groups
 from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart
@@ -243,9 +242,7 @@ def _plan_of(
             group_by=options.group_by,
             drop=options.drop_columns,
         ),
-        written=lambda part: [
-            join(output, name) for name in (part, rows_path(part), rows_file(part))
-        ],
+        written=lambda part: [join(output, name) for name in (part, rows_path(part))],
     )
     if plan.sketched:
         return None, plan
@@ -342,7 +339,6 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             group_by=options.group_by,
             metrics=options.library_metrics,
             own_metrics=planned.own_metrics,
-            index=options.index,
             num_chunks=planned.runner.num_chunks,
             corpus=plan.digest,
             accelerator=options.accelerator,

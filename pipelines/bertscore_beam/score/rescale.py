@@ -18,6 +18,7 @@ import pyarrow as pa
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.columns import CANDIDATE_FROM
+from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.types import has_utc_times
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
@@ -35,12 +36,10 @@ from bertscore_beam.records.groups import (
     summary_of,
     write_groups,
 )
-from bertscore_beam.records.index import write_index
 from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes
 from bertscore_beam.records.records import IDF_FILE, find_parts, write_manifest
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.resume import make_way
-from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import described_means, plain_caveats
 from bertscore_beam.run.endings import worker_errors
@@ -85,8 +84,9 @@ def _rescaled_part(
         input_rows=input_rows(table[CANDIDATE_FROM]) if columns.UTILITY in before else None,
     )
     names = columns.metric_columns(source.metrics)
-    after |= {name: before[name] for name in names if name in before}
-    scored = columns.append_scores(inputs, after, part_metadata(signature))
+    after |= {name: before[name] for name in (columns.KEY, *names) if name in before}
+    settings = {SETTINGS_KEY: table.schema.metadata[SETTINGS_KEY.encode()].decode()}
+    scored = columns.append_scores(inputs, after, part_metadata(signature) | settings)
     return scored, utc_times, summary_of(scored)
 
 
@@ -241,7 +241,7 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
 
 
 def _conclude_rescale(job: RescaleJob) -> Outcome:
-    """Write the parts, the index, the summary and the marker."""
+    """Write the parts, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
     with worker_errors():
         for _ in in_parallel(partial(_rescale_one, job), planned.finished.records, _THREADS):
@@ -251,7 +251,6 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
-        write_index(folder, written)
         write_manifest(folder, found)
         summary = _summary(planned, written)
         if by := planned.group_by:
@@ -271,14 +270,12 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
 def _rescale_one(job: RescaleJob, record: PartRecord) -> None:
     if record.part_name in job.done:
         return
-    planned, name, source = job.planned, record.part_name, job.planned.finished.folder
+    planned, name = job.planned, record.part_name
     table, utc_times, sums = _rescaled_part(
         planned.finished, record, planned.row, planned.signature
     )
-    piece = source.read_if_there(rows_file(name))
     now = replace(record, job_digest=identity_digest(planned.identity), summary=sums)
-    beside = {} if piece is None else {rows_file(name): piece}
-    job.folder.write_all({**beside, name: part_to_bytes(table, now, utc_times=utc_times)})
+    job.folder.write(name, part_to_bytes(table, now, utc_times=utc_times))
 
 
 def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.digests import Digests, digest_texts, key_column
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.texts import (
     Rows,
@@ -37,7 +37,7 @@ from bertscore_beam.idf.owners import NO_KEY, RowKeys, row_keys
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.table import num_tokenized
 from bertscore_beam.records.lookup import FoundRows
-from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
+from bertscore_beam.records.row_scores import KEPT, SignedRows, reasons_of, values_in
 from bertscore_beam.records.settings import LanguageSettings, SettingsByLanguage
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
@@ -50,33 +50,21 @@ from bertscore_core.work import Work
 #
 #     digests --find--> FoundRows --taken_rows--> ScoredRows     instead of the encoder
 #     a part --rows_of_part--> FoundRows --taken_rows            to rescale it without its input
-#     ScoredPairs --_offered_rows--> RowScores                    written beside the part
 #
 # Raw scores are taken, and rescaled as the scorer does it. So the baselines may differ.
 
 Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
 
-_KEPT = tuple(name for name in VALUES.names or () if name != "reason")
-"""What is kept of a scored row, by its names in `Scores`."""
-
 
 def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
     """Return the score columns of a part as earlier rows; rows that were not encoded have none."""
-    found = FoundRows.none(len(scores[columns.F1]))
-    raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
-    for name in _KEPT:
-        column = scores.get(f"bertscore_{name}", raw.get(name))
-        if column is not None:  # some are only in parts whose rows may differ in them
-            nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
-            found.values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
-    if columns.UNKNOWN in scores:
-        counted = (scores[name] for name in columns.UNKNOWN_COLUMNS)
-        tokens = columns.counted_tokens(*counted)
-        found.values["text_tokens"], found.values["unknown_tokens"] = tokens
-    found.found[:] = scores[columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
-    found.reasons[:] = scores[columns.ERROR].to_pylist()
-    return found
+    values, reasons = values_in(scores)
+    return FoundRows(
+        found=scores[columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False),
+        values=values,
+        reasons=reasons_of(values["reason"], reasons),
+    )
 
 
 def taken_rows(
@@ -90,7 +78,7 @@ def taken_rows(
     final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
     scores = Scores(
         **dict(zip(columns.SCORES, final.T, strict=True)),
-        **{name: values[name].copy() for name in _KEPT},
+        **{name: values[name].copy() for name in KEPT},
         too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
         empty_candidate=reasons == Reason.EMPTY_CANDIDATE,
         empty_reference=reasons == Reason.EMPTY_REFERENCE,
@@ -100,18 +88,6 @@ def taken_rows(
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
     return taken, rows[~is_found]
-
-
-def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
-    values = np.zeros(len(pairs), dtype=VALUES)
-    codes, reasons = encode_reasons(pairs.reasons)
-    for name in _KEPT:
-        values[name][pairs.rows] = getattr(pairs.scores, name)
-    values["reason"] = codes
-    unscored = np.ones(len(pairs), dtype=np.bool_)
-    unscored[pairs.rows[pairs.scores.scored]] = False
-    values["raw_precision"][unscored] = np.nan
-    return RowScores(digests=digests, values=values, signed=signed, reasons=reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,15 +214,14 @@ def score_table(
     )
     found = None if find is None else find(digests, signed)
     pairs = _score_subsets(scorers, texts, subsets, found, progress)
-    offered = _offered_rows(pairs, digests, signed)
     return with_scores(
         rows,
         pairs,
         settings=settings,
         idf=idf,
         found=found,
-        offered=offered,
-        more={} if of_metrics is None else of_metrics(),
+        signed=signed,
+        more={columns.KEY: key_column(digests), **({} if of_metrics is None else of_metrics())},
         tokenized=0 if metrics is None else num_tokenized(metrics.names, texts.candidates),
     )
 

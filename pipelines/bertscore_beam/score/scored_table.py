@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.languages import count_other_scripts
-from bertscore_beam.dump.parquet import SIGNATURE_KEY, SIGNATURES_KEY
+from bertscore_beam.dump.parquet import SETTINGS_KEY, SIGNATURE_KEY, SIGNATURES_KEY
 from bertscore_beam.dump.paths import is_list
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.texts import Rows
@@ -19,7 +19,7 @@ from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.groups import grouped_rows
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.record import LanguageRows
-from bertscore_beam.records.row_scores import RowScores
+from bertscore_beam.records.row_scores import SignedRows
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_core.signature import Signature
 from bertscore_core.stats.score_statistics import (
@@ -166,8 +166,7 @@ class ScoredTable:
             baseline, in a run that scores all rows alike.
         tokenized: Candidates that look tokenized, in a run with BLEU.
         reused: Which rows took the scores of an earlier run. Shape (rows,).
-        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
-        offered: The raw scores of the rows, for later runs.
+        reuse_failures: Damaged earlier parts that were met, and look-ups that failed.
     """
 
     table: pa.Table
@@ -180,7 +179,6 @@ class ScoredTable:
     tokenized: int
     reused: BoolArray
     reuse_failures: int
-    offered: RowScores
 
 
 def with_scores(
@@ -190,11 +188,14 @@ def with_scores(
     settings: SettingsByLanguage,
     idf: IdfTables | None,
     found: FoundRows | None,
-    offered: RowScores,
+    signed: SignedRows,
     more: Mapping[str, pa.Array],
     tokenized: int,
 ) -> ScoredTable:
-    """Append the score columns, and those of other metrics, to the columns of the input."""
+    """Append the score columns, and `more`, to the columns of the input.
+
+    `signed` says how the rows were scored, for later runs that look for their scores.
+    """
     added = {**more} | score_columns(
         pairs,
         rescaled=settings.rescaled,
@@ -214,6 +215,7 @@ def with_scores(
     if settings.script_language:
         firsts = [group[0] for group in rows.countable if group]
         others = count_other_scripts(firsts, settings.script_language)
+    metadata[SETTINGS_KEY] = signed.note()
     table = columns.append_scores(rows.table, added, metadata)
     to_add_up = grouped_rows(table)
     (summary,) = summary_by_group(to_add_up)
@@ -230,7 +232,6 @@ def with_scores(
         tokenized=tokenized,
         reused=np.zeros(len(rows), dtype=np.bool_) if found is None else found.found,
         reuse_failures=0 if found is None else found.failures,
-        offered=offered,
     )
 
 

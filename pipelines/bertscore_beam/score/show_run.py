@@ -14,16 +14,14 @@ from bertscore_beam.metrics.table import (
     speed_note,
     tokenized_warning,
 )
-from bertscore_beam.records.earlier_run import differences
 from bertscore_beam.records.groups import no_groups_warning, read_caveats
-from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import error_metrics, scored_languages
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import TextTable, format_duration
 from bertscore_beam.score.prepare import ComparedPlan
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_cells
 
 # Measured on two cores with the embedded model: imports, planning, the start of a worker, loading.
@@ -141,16 +139,16 @@ def _nothing_reused_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str 
     source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
-    own = read_index(spec.folder)
-    now = () if own is None else own.signatures
-    if source.is_indexed and "idf" in differences(source, tuple(map(Signature.parse, now))):
+    there = OutputFolder(source.root).read_json(SUMMARY_FILE).get("idf") or {}
+    if there.get("fingerprint") != (summary.get("idf") or {}).get("fingerprint"):
         return (
             f"no row took its scores from {source.shown}: its idf table is another one, and every "
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
             "every run with --idf PATH."
         )
-    why = source.no_index_note or " It has none of the same texts and settings."
-    return f"no row took its scores from {source.shown}.{why}"
+    return (
+        f"no row took its scores from {source.shown}. It has none of the same texts and settings."
+    )
 
 
 _SHOWN_FILES = 10
@@ -336,11 +334,7 @@ _GATES = {
 
 
 def _parts_cell(summary: Mapping[str, Any]) -> str:
-    others = {
-        "earlier": summary["parts_of_earlier_runs"],
-        "read and kept": summary["parts_kept"],
-        "written again with their scores": summary["parts_rewritten"],
-    }
+    others = {"earlier": summary["parts_of_earlier_runs"], "read and kept": summary["parts_kept"]}
     listed = [f"{number:,} {what}" for what, number in others.items() if number]
     return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
 

@@ -52,7 +52,6 @@ class ScoreSpec:
         group_by: Columns whose values are the groups of the summary; none for no groups.
         metrics: Metrics of other libraries to score rows with as well.
         own_metrics: Metrics of one's own, the same.
-        index: Whether the run ends with an index of its rows for later runs.
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
@@ -76,7 +75,6 @@ class ScoreSpec:
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     own_metrics: tuple[OwnMetric, ...] = ()
-    index: bool = True
     num_chunks: int | None = None
     corpus: str = ""
     accelerator: str | None = None

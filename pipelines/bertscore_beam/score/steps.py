@@ -6,7 +6,7 @@ device, and its part is written last.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,11 +20,11 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
-from bertscore_beam.records.lookup import open_earlier
+from bertscore_beam.records.lookup import LookUp, PartsOfInput, find_rows, look_up_in_tables
 from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
 from bertscore_beam.records.rejects import rejected_rows, rows_path
-from bertscore_beam.records.resume import input_of, may_be_valid, with_earlier_scores
-from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
+from bertscore_beam.records.resume import input_of, may_be_valid
+from bertscore_beam.records.score_tables import open_tables
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.loading import freeze_gc
@@ -88,25 +88,22 @@ class SplitScorer:
     def run(self, chosen: SplitsWithIdf) -> Iterator[Totals]:
         """Score splits one after the other, unless their parts are valid; yield their totals.
 
-        A split is begun when its totals are asked for. A part whose texts are the same is kept, or
-        written again with its scores. With an incomplete idf table no split is scored, and all
-        earlier parts are kept. A repeated call writes the same bytes, and does not score again what
-        has a record.
+        A split is begun when its totals are asked for. With an incomplete idf table no split is
+        scored, and all earlier parts are kept. A repeated call writes the same bytes, and does not
+        score again what has a part.
         """
         splits, idf = chosen.chunk.splits, chosen.idf
-        reader, there = SplitReader(splits), {}
+        reader, there = SplitReader(splits), dict[str, Stored]()
         if idf is None or not idf.problem:
             # Also parts of an earlier try.
-            below = input_of(splits[0].part_name)
-            files = self.spec.folder.each_stored(below)
-            there = {f"{below}/{name}": stored for name, stored in files}
+            there = dict(self.spec.folder.each_stored(input_of(splits[0].part_name)))
         for split in splits:
-            stored = there.get(split.part_name)
-            yield self._totals(split, idf, stored, reader)
+            yield self._totals(split, idf, there, reader)
 
     def _totals(
-        self, split: Split, idf: SavedIdf | None, stored: Stored | None, reader: SplitReader
+        self, split: Split, idf: SavedIdf | None, there: Mapping[str, Stored], reader: SplitReader
     ) -> Totals:
+        stored = there.get(split.part_name.rpartition("/")[2])
         spec = self.spec
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
         record = None if stored is None else read_record(spec.folder, split.part_name, stored)
@@ -121,7 +118,7 @@ class SplitScorer:
         ):
             record = None
         if record is not None and record.is_current(split):
-            return _kept(split, Totals.of_kept(record, rewritten=False))
+            return _kept(split, Totals.of_kept(record))
         try:
             with activity.report_fraction(split.part_name, lambda: 0.0):
                 read = reader.read(split)
@@ -132,19 +129,9 @@ class SplitScorer:
         if problem:
             return _failed(split, problem)
         digests = RowDigests.of(whole, utc_times=split.utc_times)
-        if record is not None and record.covers(split) and record.digests == digests:
-            return _kept(split, Totals.of_kept(record, rewritten=False))
-        if record is not None:
-            names = spec.metric_names
-            taken = with_earlier_scores(spec.folder, record, split, rows.table, digests, names)
-            if taken is not None:
-                table, now = taken
-                data = part_to_bytes(table, now, utc_times=split.utc_times)
-                spec.folder.write(split.part_name, data)
-                return _kept(split, Totals.of_kept(now, rewritten=True))
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
-        scored = self.score(split, rows, tables)
+        scored = self.score(split, rows, tables, there)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         made = self._write(split, rows, digests, scored, fingerprint, is_new=stored is None)
@@ -160,8 +147,10 @@ class SplitScorer:
                 device_busy_seconds=round(scored.work.busy_seconds, 3),
             )
         )
+        fresh = made.summary.scored - reused
         return replace(
             Totals.of_record(made),
+            kept_rows=0 if stored is None else made.num_rows - fresh,
             fresh_rows=made.num_rows - reused,
             reused=reused,
             reuse_failures=scored.reuse_failures,
@@ -170,12 +159,16 @@ class SplitScorer:
             work=scored.work,
         )
 
-    def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
-        """Score the rows of a split, or take their scores from an earlier run."""
-        progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
-        if reuse is not None:
-            earlier = open_earlier(reuse.root, reuse.run)
-            find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
+    def score(
+        self, split: Split, rows: Rows, idf: IdfTables | None, there: Mapping[str, Stored]
+    ) -> ScoredTable:
+        """Score the rows of a split, or take their scores from earlier parts.
+
+        `there`: the parts of its input that are in the folder of the run.
+        """
+        progress, find = RowProgress(len(rows)), None
+        if places := [*self._places(split, there)]:
+            find = partial(find_rows, places, split.row_offset + rows.input_rows)
         with activity.report_fraction(split.part_name, lambda: progress.share):
             scored = score_table(
                 self.scorers,
@@ -192,6 +185,16 @@ class SplitScorer:
         counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
         counters.count(counters.REUSE_FAILURES, scored.reuse_failures)
         return scored
+
+    def _places(self, split: Split, there: Mapping[str, Stored]) -> Iterator[LookUp]:
+        """Yield where the rows of a split may have scores, the likeliest first."""
+        spec, name = self.spec, split.input_name
+        if there:
+            yield PartsOfInput(spec.folder, name, there.items()).look_up
+        if spec.reuse is not None:
+            yield PartsOfInput.of(spec.reuse.root, spec.reuse.run, name).look_up
+            tables = open_tables(spec.folder, spec.reuse.root, spec.reuse.listed)
+            yield partial(look_up_in_tables, tables, split.part_name)
 
     def _write(
         self,
@@ -221,7 +224,7 @@ class SplitScorer:
             input_rows=None if rows.numbers is None else split.num_rows,
         )
         name = split.part_name
-        beside = {rows_file(name): rows_to_bytes(scored.offered)}
+        beside = {}
         if scored.rejected:
             beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows, scored.messages)
         elif not is_new:
@@ -239,7 +242,6 @@ def _failed(split: Split, reason: str) -> Totals:
 
 
 def _kept(split: Split, part: Totals) -> Totals:
-    rewritten = bool(part.parts_rewritten)
-    counters.count(counters.PARTS_WRITTEN if rewritten else counters.PARTS_KEPT)
-    logger.info(event("part_kept", part=split.part_name, rewritten=rewritten))
+    counters.count(counters.PARTS_KEPT)
+    logger.info(event("part_kept", part=split.part_name))
     return part

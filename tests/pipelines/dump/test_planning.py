@@ -20,7 +20,6 @@ from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.rejects import rows_path
-from bertscore_beam.records.row_scores import rows_file
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.tables import PAIRS, plan_pairs
 
@@ -42,7 +41,7 @@ def plan(*globs: object, output: str | None = None, rows: int | None = 10, **cha
 
 
 def paths_of_a_part(output: str, part: str) -> list[str]:
-    return [join(output, name) for name in (part, rows_path(part), rows_file(part))]
+    return [join(output, name) for name in (part, rows_path(part))]
 
 
 @pytest.fixture

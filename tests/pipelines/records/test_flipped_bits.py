@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,18 +16,21 @@ import yaml
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.plan import Imports
 from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.pages.explain_rows import read_stored, row_config
 from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
-from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.lookup import PartsOfInput, find_rows, look_up_in_tables
 from bertscore_beam.records.records import IDF_FILE, find_parts
-from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
+from bertscore_beam.records.row_scores import read_row_scores
+from bertscore_beam.records.score_tables import ScoreTables, delete_tables, list_earlier
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.prepare import plan_score, resume_score
 from bertscore_core.errors import BertScoreError
 from bertscore_core.model import kept_encoders
 from tests.support import mixed
+from tests.support.jobs import own
 
 pytestmark = [pytest.mark.model, pytest.mark.job, pytest.mark.process]
 
@@ -35,7 +39,7 @@ SPLIT_ROWS = 20
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory, tiny_folder):
-    """A run of two files, with languages, idf, baselines, groups, metrics, rejects and an index."""
+    """A run of two files, with languages, idf, baselines, groups, metrics and rejects."""
     folder = tmp_path_factory.mktemp("flips")
     table = mixed.mixed_table(80)
     texts = table["candidate"].to_pylist()
@@ -65,24 +69,32 @@ def scored(tmp_path_factory, tiny_folder):
     return folder, chosen
 
 
-def rows_of_pieces(out):
+def rows_of_parts(out):
     """The digests and settings of the rows of each part, with its input and first row."""
     found = []
     folder = OutputFolder(str(out))
     for record in find_parts(folder).records.values():
-        piece = rows_from_bytes(folder.read(rows_file(record.part_name)), "piece")
-        found.append((record.input_name, record.offset, piece))
+        part = read_row_scores(
+            folder.path(record.part_name), Stored(record.part_bytes, record.part_version, "")
+        )
+        found.append((record.input_name, record.offset, part))
     return sorted(found, key=lambda one: one[:2])
 
 
-def reused(out, pieces, *, at_same_place):
+def reused(out, parts, tables=None):
     """What `--reuse` takes from a run for its own rows; None for a row that is scored again."""
-    earlier = EarlierRun(str(out))
+    source = OutputFolder(str(out))
     taken = {}
-    for name, first, piece in pieces:
-        rows = np.arange(first, first + len(piece))
-        place = name if at_same_place else "another.parquet"
-        found = earlier.find(place, rows, piece.digests, piece.signed)
+    for name, first, part in parts:
+        rows = np.arange(first, first + len(part))
+        if tables is None:
+            places = [PartsOfInput(source, name, source.each_stored(name)).look_up]
+        else:
+            listed = list_earlier(tables, source)
+            places = [partial(look_up_in_tables, ScoreTables(tables, source, listed), name)]
+        found = find_rows(places, rows, part.digests, part.signed)
+        if tables is not None:
+            delete_tables(tables)
         for row, is_found, values, reason in zip(
             rows.tolist(), found.found.tolist(), found.values, found.reasons.tolist(), strict=True
         ):
@@ -107,7 +119,7 @@ def imported(out, planned):
     }
 
 
-def readers(out, options, pieces):
+def readers(out, options, parts_read):
     """What is read of a run, by what reads it. Each gives a value, or a `BertScoreError`."""
 
     planned = plan_score(options, Runner.of(options))
@@ -139,8 +151,8 @@ def readers(out, options, pieces):
         "idf": lambda: load_idf(str(out / IDF_FILE)).to_bytes(),
         "plan": lambda: kept_plan(out, options),
         "imports": lambda: imported(out, planned),
-        "same place": lambda: reused(out, pieces, at_same_place=True),
-        "index": lambda: reused(out, pieces, at_same_place=False),
+        "same place": lambda: reused(out, parts_read),
+        "tables": lambda: reused(out, parts_read, tables=own(out.parent / "tables")),
     }
 
 
@@ -193,8 +205,8 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
     other = folder / "other"
     if not other.exists():
         shutil.copytree(out, other)
-    pieces = rows_of_pieces(out)
-    read = readers(out, options, pieces)
+    parts_read = rows_of_parts(out)
+    read = readers(out, options, parts_read)
     before = {name: value() for name, value in read.items()}
     named = {"OUT": str(out), "OTHER": str(other), "PAGE": page}
     commands = [[named.get(word, word) for word in words] for words in COMMANDS]
@@ -210,7 +222,7 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
             where = f"{path.relative_to(out)}, bit {bit}"
             is_noticed = False
             for name, value in read.items():
-                if name == "plan" and path.suffix in (".parquet", ".rows", ".keys"):
+                if name == "plan" and path.suffix == ".parquet":
                     continue  # a plan takes long, and reads no rows
                 if name == "imports" and not {"_input", "imports"} & {*path.parts}:
                     continue

@@ -14,11 +14,11 @@ import pytest
 from bertscore_beam.cli.main import main
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
-from bertscore_beam.records.row_scores import ROWS_FOLDER
 from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
+from tests.support.records import flip_column
 from tests.support.text_files import to_jsonl, write_text
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
@@ -95,7 +95,7 @@ def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkey
     first = jobs.job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
     job = jobs.start(jobs.prepare_score(first))
     with monkeypatch.context() as patched:
-        cut_off(patched, 9)
+        cut_off(patched, 4)
         with pytest.raises(Exception, match="cut off"):
             jobs.run_prepared(job)
     job.spec.folder.release()
@@ -170,9 +170,9 @@ def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path, kept):
 def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
     now = [*numbers(OTHERS, 1), *numbers(1, ROWS - 1)]
     summary = jobs.run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
-    assert (summary["replaced"], summary["parts_rewritten"], summary["parts"]) == (10, 5, 6)
+    assert (summary["replaced"], summary["reused"], summary["parts"]) == (1, 59, 6)
     shown = dict(show_summary(summary, "out").rows)
-    assert shown["replaced"] == "10 rows of earlier parts that no longer fitted"
+    assert shown["replaced"] == "1 rows of earlier parts that no longer fitted"
 
 
 def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(tmp_path):
@@ -193,13 +193,13 @@ def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
     assert (summary["success"], summary["replaced"]) == (True, ROWS)
 
 
-def test_part_without_digests_counts_as_one_of_other_texts(tmp_path):
+def test_part_whose_keys_are_damaged_counts_as_one_of_other_texts(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
-    pieces = sorted((tmp_path / "out" / ROWS_FOLDER).rglob("*.pq"))
-    pieces[0].write_bytes(b"torn")
+    parts = sorted((tmp_path / "out" / "a.parquet").iterdir())
+    flip_column(parts[0], "bertscore_key")
     assert len(jobs.prepare_score(chosen).diff.unsure) == 6
-    for piece in pieces[1:4]:
-        piece.unlink()
+    for part in parts[1:4]:
+        flip_column(part, "bertscore_key")
     with pytest.raises(ConfigError, match=f"without 40 of {ROWS} rows"):
         jobs.prepare_score(chosen)
 

@@ -163,7 +163,6 @@ def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
     names = objects(cloud, "nights/1/")
     assert "_SUCCESS" in names
     assert LOCK_FILE not in names
-    assert any(name.startswith("_manifest/index/") for name in names)
 
 
 def test_the_commands_of_the_page_run_as_they_are_written(

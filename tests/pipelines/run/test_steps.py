@@ -17,8 +17,7 @@ from tests.support.pipelines import pipelines_of
 
 pytestmark = pytest.mark.job
 
-STEPS = {"find_keys", "group_part", "index_chunk", "read_lane", "_pair_in_part", "_read_hashes"}
-STEPS |= {"_read_sampled"}
+STEPS = {"find_keys", "group_part", "read_lane", "_pair_in_part", "_read_hashes", "_read_sampled"}
 """Functions that are steps by themselves."""
 
 

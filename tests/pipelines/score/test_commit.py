@@ -15,9 +15,7 @@ from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
-from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER
 from bertscore_beam.records.records import SHARDS_FOLDER
-from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
@@ -202,16 +200,10 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     assert cli.main(flags) == cli.DONE
     found = (tmp_path / "out" / "_manifest").rglob("*")
     left = [str(path.relative_to(tmp_path / "out")) for path in found if path.is_file()]
-    part = "shard-000.parquet/part-000000000000.parquet"
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     kept = plan_from_bytes((tmp_path / "out" / plan).read_bytes(), plan)
     assert [split.path for split in kept.splits] == ["0"]
-    folders = (f"{INDEX_FOLDER}/", f"{SHARDS_FOLDER}/")
-    assert {name for name in left if not name.startswith(folders)} == {
-        rows_file(part),
-        INDEX_FILE,
-        plan,
-    }
+    assert {name for name in left if not name.startswith(f"{SHARDS_FOLDER}/")} == {plan}
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):

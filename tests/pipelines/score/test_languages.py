@@ -15,10 +15,8 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.index import read_index
-from bertscore_beam.records.records import find_parts
 from bertscore_beam.records.settings import LanguageSettings
-from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.output import DONE, UNUSABLE
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.show_run import run_warnings
@@ -390,22 +388,3 @@ def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
     summary = run_options(chosen)
     assert (summary["scored"], summary["reused"]) == (3, 0)
     assert any("its idf table is another one" in said for said in run_warnings(summary, job.spec))
-
-
-def test_index_follows_a_setting_that_is_replaced(night):
-    """The texts are the same, and so is the digest of the run: only a language has changed."""
-    folder, table, entries = night
-    dump = mixed.write_mixed(folder / "small", [table.slice(0, 2)])
-    small = {name: {"model": entries[name]["model"]} for name in ("en", "de")}
-    small["de"]["num_layers"] = 2
-    out = folder / "small-out"
-    run_options(options(dump, out, mixed.write_mapping(folder / "a.yaml", small)))
-    first = read_index(OutputFolder(str(out)))
-    small["de"]["num_layers"] = 1
-    changed = mixed.write_mapping(folder / "b.yaml", small)
-    run_options(options(dump, out, changed, overwrite=True))
-    second = read_index(OutputFolder(str(out)))
-    assert sum(file.rows for file in second.files) == 2
-    (new,) = set(second.signatures) - set(first.signatures)
-    assert "num_layers:1" in new
-    assert len(find_parts(OutputFolder(str(out))).records) == 1

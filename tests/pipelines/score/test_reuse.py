@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.checked import from_json, to_json
-from bertscore_beam.records.index import INDEX_FILE
 from bertscore_beam.records.record import part_to_bytes
 from bertscore_beam.records.records import find_parts
-from bertscore_beam.records.row_scores import ROWS_FOLDER
+from bertscore_beam.records.score_tables import TABLES_FOLDER
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import (
     Baseline,
@@ -26,7 +26,7 @@ from bertscore_core.baseline import (
 )
 from tests.support.dumps import SCHEMA, pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import parts_of, summary_of
-from tests.support.records import forget
+from tests.support.records import flip_column, forget
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -134,7 +134,7 @@ def test_changed_rows_are_scored_and_the_summary_says_what_was_reused(first, sec
 
 def test_run_that_reused_rows_is_itself_a_source_and_loads_no_model(first, second, capsys):
     more = ["--rescale", "--baseline", first / "base.tsv"]
-    forget(first / "n2")  # only pieces and index count
+    forget(first / "n2")  # only parts count
     out = first / "n3"
     assert score(first / "two", out, *more, "--reuse", f"latest:{first}/n*") == cli.DONE
     assert summary_of(out)["reused"] == 68
@@ -147,15 +147,17 @@ def test_run_that_reused_rows_is_itself_a_source_and_loads_no_model(first, secon
 
 def test_damage_of_the_earlier_run_is_told_and_its_rows_are_scored(first, tmp_path, capsys):
     shutil.copytree(first / "n1", tmp_path / "n1")
-    pieces = [path for path in (tmp_path / "n1" / ROWS_FOLDER).rglob("*") if path.is_file()]
-    for path in pieces:
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
+    for name in ("a.parquet", "b.parquet"):
+        flip_column(tmp_path / "n1" / part_name(name, 0), "bertscore_f1")
     assert score(first / "one", tmp_path / "n2", "--reuse", tmp_path / "n1") == cli.DONE
     summary = summary_of(tmp_path / "n2")
-    assert summary["reuse_failures"] >= len(pieces) > 1
+    # 70 rows, of which 2 cannot be scored; of the damaged parts 8 and 10 can.
+    assert (summary["scored"], summary["reused"]) == (68, 68 - 8 - 10)
+    assert summary["reuse_failures"] >= 2
     assert f"failures of reuse: {summary['reuse_failures']}" in capsys.readouterr().out
+    before, after = (read_output(out).sort_by("id") for out in (first / "n1", tmp_path / "n2"))
+    for name in RAW:
+        np.testing.assert_allclose(after[name], before[name], atol=INVARIANCE_ATOL)
 
 
 def test_other_settings_reuse_nothing_and_are_named_before_anything_runs(first, capsys):
@@ -233,16 +235,21 @@ def test_latest_is_the_newest_success_by_dates_of_folders_or_else_by_time(
     assert f"Rows that {tmp_path / before} has" in capsys.readouterr().out
 
 
-def test_run_without_an_index_is_reused_by_the_names_of_its_files(first, tmp_path, capsys):
+def test_what_a_run_has_written_that_is_not_done_is_taken(first, tmp_path, capsys):
     shutil.copytree(first / "n1", tmp_path / "broken")
-    for name in (SUCCESS_FILE, INDEX_FILE, SUMMARY_FILE):
+    for name in (SUCCESS_FILE, SUMMARY_FILE):
         (tmp_path / "broken" / name).unlink()
     forget(tmp_path / "broken")  # as a run that is killed leaves it
     more = ["--reuse", tmp_path / "broken"]
+    renamed = shutil.copytree(first / "one", tmp_path / "renamed")
+    for file in renamed.iterdir():
+        file.rename(file.with_stem(f"{file.stem}-of-today"))
+    assert score(renamed, tmp_path / "moved", *more) == cli.DONE
     assert score(first / "one", tmp_path / "out", *more) == cli.DONE
-    said = capsys.readouterr().err
-    assert "It is not done: what it has written is taken. It has no index: rows are only" in said
+    assert "It is not done: what it has written is taken." in capsys.readouterr().err
     assert summary_of(tmp_path / "out")["reused"] == 68
+    assert summary_of(tmp_path / "moved")["reused"] == 68
+    assert not (tmp_path / "moved" / TABLES_FOLDER).exists()
     assert parts_of(tmp_path / "out") == parts_of(first / "n1")
     # The same command goes on with or without the option.
     assert score(first / "one", tmp_path / "out") == cli.DONE

@@ -1,27 +1,19 @@
-"""What flows between the stages and steps of the scoring pipeline, and who builds its index."""
+"""What flows between the stages and steps of the scoring pipeline."""
 
-import errno
-import itertools
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
-import pyarrow as pa
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_beam.cli import main as cli
-from bertscore_beam.records import index as index_module
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
-from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
 from bertscore_beam.records.rejects import FILES_FILE
-from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, OutputFolder
 from bertscore_beam.score import conclude
-from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.support import jobs
 from tests.support.dumps import write_dump
@@ -84,19 +76,12 @@ def steps_with_side_inputs(pipeline):
     }
 
 
-# The index of a run: built by all workers of a pipeline or by one process, or left out.
+# The groups of a run, which workers read from its parts.
 
 
 @pytest.fixture
 def dump(tmp_path):
     return write_dump(tmp_path / "dump", [12, 9, 6])
-
-
-def index_of(output):
-    """Return the files of the index of a run."""
-    folder = OutputFolder(str(output))
-    names = [INDEX_FILE, *(f"{INDEX_FOLDER}/{name}" for name in folder.files(INDEX_FOLDER))]
-    return {name: folder.read(name) for name in names if folder.exists(name)}
 
 
 def group_small_record(record, **given):
@@ -105,62 +90,23 @@ def group_small_record(record, **given):
     return group_part(record, **given)
 
 
-@pytest.mark.parametrize("is_scored", [True, False])
-def test_all_workers_build_the_index_of_one_process(
-    tmp_path, dump, tiny_folder, monkeypatch, is_scored
+def test_workers_group_parts_by_small_records_after_one_look(
+    tmp_path, dump, tiny_folder, monkeypatch
 ):
-    """They look the folder over once for index and groups together, and its end looks again."""
-    if not is_scored:
-        without = pa.table({"id": [1], "candidate": pa.nulls(1, pa.string()), "reference": ["a"]})
-        dump = write_dump(tmp_path / "null", [without])
-    monkeypatch.setattr(index_module, "FILE_ROWS", 5)
-    given = {"model": str(tiny_folder("bert")), "num_layers": 2, "split_rows": 4}
-    given["max_reject_fraction"] = 1.0
-    jobs.run_job(dump, output=tmp_path / "one", **given)
-    job = jobs.start(
-        jobs.prepare_score(jobs.job_options(dump, tmp_path / "all", group_by=("id",), **given))
-    )
-    # No process builds it here: the pipeline alone does.
-    monkeypatch.setattr(index_module.pool, "ask", None)
+    """The folder is looked over for the groups, and once more at the very end."""
+    job = start_remote(dump, tmp_path / "out", tiny_folder)
     monkeypatch.setattr("bertscore_beam.score.conclude.group_part", group_small_record)
     reads, read = [], OutputFolder.read
     monkeypatch.setattr(
         OutputFolder, "read", lambda own, name: reads.append(name) or read(own, name)
     )
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True))
-    pipeline.run().wait_until_finish()
-    job.spec.folder.release()
-    assert reads.count(PLAN_FILE) == 2
-    assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
-    assert sum(file.rows for file in read_index(job.spec.folder).files) == (27 if is_scored else 0)
-    assert job.spec.folder.exists(GROUPS_FILE)
-    assert len(index_of(tmp_path / "one")) > (5 if is_scored else 0)
-    assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
-
-
-@pytest.mark.parametrize("name", [".keys", "index.json"])
-@pytest.mark.parametrize("is_full", [True, False])
-def test_index_without_room_stops_no_job_of_a_service(
-    tmp_path, dump, tiny_folder, monkeypatch, caplog, name, is_full
-):
-    """If a worker alone had none, its end makes the index."""
-    job = start_remote(dump, tmp_path / "out", tiny_folder)
-    failures, write = itertools.count(), OutputFolder.write_all
-
-    def write_all(own, contents):
-        if any(name in one for one in contents) and (is_full or next(failures) == 0):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(own, contents)
-
-    monkeypatch.setattr(OutputFolder, "write_all", write_all)
     assert jobs.run_prepared(job)["success"]
     job.spec.folder.release()
-    assert "index_not_written" in caplog.text
-    assert len(index_of(tmp_path / "out")) == (0 if is_full else 3)
+    assert reads.count(PLAN_FILE) == 2
+    assert job.spec.folder.exists(GROUPS_FILE)
 
 
-# What changes after workers have read a run for its groups and index.
+# What changes after workers have read a run for its groups.
 
 
 def change_and_finish(*given, spec, change, finish=conclude._finish):
@@ -187,7 +133,6 @@ def test_part_that_changes_before_the_very_end_is_no_success(
     monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
     summary = jobs.run_prepared(job)
     folder.release()
-    assert read_index(folder) is not None
     assert (summary["success"], summary["missing_parts"]) == (False, 1)
     assert not folder.exists(SUCCESS_FILE)
     assert folder.exists(FILES_FILE)
@@ -204,30 +149,3 @@ def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     with beam.Pipeline(runner=FnApiRunner()) as again:
         _ = again | beam.Create([]) | conclude.ConcludeRun(spec)
     assert dict(spec.folder.each_file()) == files
-
-
-def test_rows_of_other_files_are_reused_once_the_earlier_command_has_made_an_index(
-    tmp_path, dump, tiny_folder, capsys
-):
-    words = ["score", "--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2]
-    words += ["--quiet", "--reuse", tmp_path / "a"]
-    renamed = shutil.copytree(dump, tmp_path / "renamed")
-    for file in renamed.iterdir():
-        file.rename(file.with_stem(f"{file.stem}-of-today"))
-
-    def score(output, given=dump, *more):
-        kept = words if output != "a" else words[:-2]
-        full = [*kept, "--input", given, "--output", tmp_path / output, *more]
-        assert cli.main([*map(str, full)]) == cli.DONE
-        reused = OutputFolder(str(tmp_path / output)).read_json(SUMMARY_FILE)["reused"]
-        return reused, "It has no index: rows are only found" in capsys.readouterr().err
-
-    score("a")
-    assert len(index_of(tmp_path / "a")) == 3
-    score("a", dump, "--no-index")
-    assert index_of(tmp_path / "a") == {}
-    assert score("b") == (27, False)
-    assert score("c", renamed) == (0, True)
-    score("a")  # scores nothing, and makes an index
-    assert index_of(tmp_path / "a") == index_of(tmp_path / "b")
-    assert score("d", renamed) == (27, False)
