@@ -20,5 +20,5 @@ def flip_column(part: Path, name: str) -> None:
     (chunk,) = (chunk for chunk in chunks if chunk.path_in_schema == name)
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     data = bytearray(part.read_bytes())
-    data[start + chunk.total_compressed_size // 2] ^= 1
+    data[start + chunk.total_compressed_size - 1] ^= 1  # not of the header of a page
     part.write_bytes(data)

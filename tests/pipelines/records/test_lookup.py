@@ -36,8 +36,8 @@ from bertscore_beam.records.score_tables import (
     map_table,
     table_to_bytes,
 )
-from bertscore_core.stats.score_statistics import ScoreSummary
 from bertscore_core.errors import InputError
+from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
 from tests.support.jobs import own

@@ -106,13 +106,13 @@ def test_what_is_done_stays_and_a_change_beside_the_texts_keeps_the_scores(folde
     assert run_job(file, **settings)["parts_of_earlier_runs"] == len(parts) == first["parts"]
     pq.write_table(pa.table(rows | {"note": ["y"] * ROWS}), file, row_group_size=7)
     again = run_job(file, **settings)
-    assert (again["parts_rewritten"], again["f1"]) == (len(parts), first["f1"])
+    assert (again["reused"], again["f1"]) == (first["scored"], first["f1"])
     assert read_output(out)["note"].to_pylist() == ["y"] * first["rows"]
-    # The first row has its candidates in another order: its own part alone is scored again.
+    # The first row has its candidates in another order: each has its scores still.
     rows["samples"][0] = rows["samples"][0][::-1]
     pq.write_table(pa.table(rows | {"note": ["y"] * ROWS}), file, row_group_size=7)
     last = run_job(file, **settings)
-    assert (last["parts_rewritten"], last["rows"]) == (len(parts) - 1, first["rows"])
+    assert (last["reused"], last["rows"]) == (first["scored"], first["rows"])
     assert read_output(out)["samples"].to_pylist()[:5] == rows["samples"][0]
 
 
@@ -143,11 +143,11 @@ def test_samples_within_an_answer_are_scored_kept_and_shown(folder, tmp_path, ca
     ]
     path, settings = "response.choices.message.content", SAMPLED | {"output": tmp_path / "out"}
     settings["candidate_column"] = (path,)
-    for note, kept in (("x", None), ("x", "parts_rewritten"), ("y", "parts_rewritten")):
+    for note, is_first in (("x", True), ("x", False), ("y", False)):
         table = pa.table(rows | {"note": [note] * ROWS, "response": answers})
         pq.write_table(table, tmp_path / "a.parquet", row_group_size=7)
         summary = run_job(tmp_path / "a.parquet", **settings)
-        assert kept is None or summary[kept] == summary["parts"]
+        assert is_first or summary["reused"] == summary["scored"]
     mine, flat = read_output(tmp_path / "out"), read_output(folder / "out")
     assert mine.column_names[:6] == [
         "id", "reference", "note", "response", CANDIDATE, CANDIDATE_FROM,
@@ -350,7 +350,7 @@ def test_a_change_beside_the_samples_keeps_their_utilities(selected, tmp_path):
         table = pa.table({"reference": [reference] * len(SAMPLES), "samples": pa.array(SAMPLES)})
         pq.write_table(table, tmp_path / "a.parquet")
         again = select(tmp_path / "a.parquet", tmp_path / "out", candidate_column=("samples",))
-    assert again["parts_rewritten"] == again["parts"]
+    assert again["reused"] == again["scored"]
     assert_selected(read_output(tmp_path / "out"), SAMPLES)
 
 

@@ -126,15 +126,12 @@ def test_changed_group_or_key_counts_again_and_an_unchanged_corpus_does_not(tmp_
     first = run_job(dump, output=tmp_path / "out", **columns)
     os.utime(dump / "all.parquet", ns=(1, 1))
     touched = run_job(dump, output=tmp_path / "out", **columns)
-    assert (touched["parts_rewritten"], touched["signature"]) == (
-        first["parts"],
-        first["signature"],
-    )
+    assert (touched["reused"], touched["signature"]) == (first["scored"], first["signature"])
     assert touched["idf"] == first["idf"]
     rows[-1] = rows[-1] | {"test_set": "news", "id": 99}
     write(dump, rows, by=None)
     moved = run_job(dump, output=tmp_path / "out", **columns)
-    assert (moved["parts_kept"], moved["parts_rewritten"]) == (0, 0)
+    assert (moved["parts_kept"], moved["reused"]) == (0, 0)
     assert moved["idf"]["documents"] == 50
     assert moved["signature"] != first["signature"]
     with pytest.raises(SignatureError, match="idf_key"):

@@ -172,7 +172,7 @@ def test_a_row_whose_language_changes_is_scored_again(small):
     pq.write_table(swapped, file)
     summary = run_options(chosen)
     after = read_output(folder / "out").slice(0, len(table))
-    assert (summary["parts_kept"], summary["parts_rewritten"]) == (0, 0)
+    assert (summary["parts_kept"], summary["reused"]) == (0, 0)
     assert (measured(after) != measured(before.slice(0, len(table)))).all()
     (signature,) = set(after["bertscore_signature"].to_pylist())
     assert Signature.parse(signature).model == "bert"

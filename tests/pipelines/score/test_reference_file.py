@@ -86,11 +86,11 @@ def test_the_bytes_of_the_file_are_part_of_the_run(dump, tmp_path):
     again = run_job(dump / "batch.parquet", **options)
     assert again["parts_of_earlier_runs"] == first["parts"] == 3
     write_text(gold, to_jsonl([*rows, {**rows[0], "custom_id": 99, "ideal": "of no row"}]))
-    assert run_job(dump / "batch.parquet", **options)["parts_rewritten"] == 3
+    assert run_job(dump / "batch.parquet", **options)["reused"] == ROWS
     rows[0]["ideal"] = "another reference for the last of the rows"
     write_text(gold, to_jsonl(rows))
     changed = run_job(dump / "batch.parquet", **options)
-    assert (changed["parts_rewritten"], changed["rows"]) == (2, ROWS)
+    assert (changed["reused"], changed["rows"]) == (ROWS - 1, ROWS)
     assert read_output(out)["ideal"].to_pylist()[-1] == rows[0]["ideal"]
     told = json.loads((out / "_run.json").read_text())
     assert told["options"]["reference_file"] == str(gold)
