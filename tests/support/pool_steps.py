@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_beam.run import activity, counters
+from bertscore_beam.run.pool import Pool
 from bertscore_core import ConfigError, DeviceLostError
 
 
@@ -175,9 +176,23 @@ def tell(_: Work, rest: str) -> Iterator[Any]:
         "modules": sorted(name for name in sys.modules if "." not in name),
         "environment": dict(os.environ),
         "path": list(sys.path),
-        "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+        "leads": os.getpgrp() == os.getpid(),
         "child": child.returncode,
     }
+
+
+def start(_: Work, rest: str) -> Iterator[Any]:
+    """Start a process that does not end, as the code of others may."""
+    yield subprocess.Popen(["sleep", "600"]).pid
+
+
+def start_below(_: Work, rest: str) -> Iterator[Any]:
+    """Let a child of this child do so, as metrics of one's own do beside the encoder."""
+    yield Pool(1, restarts=0).ask(_start)
+
+
+def _start() -> int:
+    return subprocess.Popen(["sleep", "600"]).pid
 
 
 # Functions that a child is asked to call.

@@ -10,7 +10,9 @@ of the log as name, level and text, and as a text why it is about to end.
 
 No child outlives the launcher: its pipe ends then, and on Linux it gets SIGKILL at once. A thread
 starts its child and every replacement, and lives as long as the pool, since that signal is sent
-when the thread that has started a child ends.
+when the thread that has started a child ends. A child is a process group: Ctrl-C does not reach it,
+and all that it has started is killed with it, its own pools too. Only a launcher that is killed
+leaves what has no pipe to it.
 
 No port is opened, and no socket that another process could find.
 """
@@ -81,6 +83,9 @@ Result = TypeVar("Result")
 
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed children."""
+
+in_child = False
+"""Whether this process is a child: what it starts belongs to its process group."""
 
 _CLOSED = "the pool of processes is closed"
 
@@ -321,11 +326,12 @@ class _Child(threading.Thread):
         child = self._child
         if child is not None:
             with suppress(OSError):
-                child[0].kill()
+                if in_child:
+                    child[0].kill()
+                else:  # also a group whose first process is dead
+                    os.killpg(child[0].pid, signal.SIGKILL)
 
     def run(self) -> None:
-        # A child inherits what is blocked, so Ctrl-C never reaches it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while self._fill():
             try:
                 self._work()
@@ -412,6 +418,7 @@ class _Child(threading.Thread):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what a library prints is not a result
                 pass_fds=[its.fileno()],
+                process_group=None if in_child else 0,
             )
             self._child = process, ours
 
@@ -420,8 +427,7 @@ class _Child(threading.Thread):
         if child is None:
             return 0
         process, pipe = child
-        if process.poll() is None:
-            self.kill()
+        self.kill()
         code = process.wait()
         self._child = None
         self._sent.clear()

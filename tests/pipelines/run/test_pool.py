@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import apache_beam as beam
@@ -185,7 +186,8 @@ def test_death_is_seen_though_the_pipe_stays_open(tmp_path):
     try:
         assert run(tmp_path, ["leave a"])[0] == [["a"]]
     finally:
-        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
 def test_closing_waits_for_the_end_of_the_children_and_answers_for_all_elements(tmp_path):
@@ -280,7 +282,7 @@ def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
         assert told["environment"]["OMP_NUM_THREADS"] == "3"
         assert told["environment"]["PYTHONSAFEPATH"] == "1"
         assert not {"apache_beam", "torch", "transformers"} & set(told["modules"])
-        assert told["sigint"]
+        assert told["leads"]
     assert {child["environment"]["CUDA_VISIBLE_DEVICES"] for child in (first, second)} <= {"4", "7"}
 
 
@@ -370,6 +372,30 @@ def test_no_child_outlives_the_launcher(tmp_path, act, number, status):
     finally:
         for left in session_members(process.pid):
             os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("act", ["start", "start_below"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_a_child_has_started_ends_with_it(tmp_path, act, is_killed):
+    """A metric of one's own may fork and not end; no process is left after status 0."""
+    made = Pool(1, restarts=1)
+    with pool.opening(made):
+        ((left,), _) = taken(made, *submitted(made, tmp_path, f"{act} a"))
+        os.kill(left, 0)
+        if is_killed:
+            (child,) = made._children
+            os.kill(child._child[0].pid, signal.SIGKILL)
+            taken(made, *submitted(made, tmp_path, "say b"))  # to another child
+            wait_until(lambda: not lives(left), 10)
+    wait_until(lambda: not lives(left), 10)
+
+
+def lives(number: int) -> bool:
+    """Tell whether a process has not ended, whoever its parent is by now."""
+    try:
+        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[:1]
+    except OSError:
+        return False
 
 
 def test_results_that_come_fast_are_sent_together_and_others_at_once():
