@@ -8,6 +8,7 @@ import ast
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.run.output import TOO_MANY_REJECTS, UNJUDGED, WORSE
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import sentence
 from tests.support.text_files import read_texts
@@ -72,7 +74,13 @@ def test_a_recipe_for_another_tool_is_short():
 # --- A night of night.sh in a tracker -------------------------------------------------------------
 
 SYSTEMS, LANGUAGES = ("big/7b", "small"), ("de", "en")
+TEXTS = ("candidate", "reference")
 DAY = "2026-11-20"
+VERDICTS = {
+    status: json.dumps({"passed": passed, "comparisons": [], "rankings": []})
+    for status, passed in ((cli.DONE, True), (WORSE, False), (UNJUDGED, None))
+}
+"""What `compare` says of a night, by the status with which night.sh ends."""
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +101,81 @@ def night(tmp_path_factory) -> Path:
     words += ["--model", "all-MiniLM-L6-v2", "--language-column", "language", "--by", "system"]
     assert cli.main([*words, "language", "--metrics", "bleu", "chrf++"]) == cli.DONE
     (folder / "pages").mkdir()
-    (folder / "pages" / f"{DAY}.json").write_text('{"passed": true, "comparisons": []}')
+    (folder / "pages" / f"{DAY}.json").write_text(VERDICTS[cli.DONE])
     (folder / "pages" / f"{DAY}.html").write_text("<p>night</p>")
     return folder
+
+
+def as_shipped(folder: Path, config: Path, rows: Path, *words: str) -> int:
+    """Score a night by a file of configs as it is; return the status."""
+    named = ["--config", str(config), "--input", str(rows), "--quiet", *words]
+    return cli.main(["score", *named, "--output", str(folder / "scores" / DAY)])
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> Path:
+    """The folder of a night that the options of the demo have scored: without groups."""
+    folder = tmp_path_factory.mktemp("demo")
+    sample = ROOT / "configs" / "demo" / "sample" / "several-references.parquet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)  # its paths are relative
+        assert as_shipped(folder, ROOT / "configs" / "demo" / "demo.yaml", sample) == cli.DONE
+    return folder
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory) -> Path:
+    """The folder of a night that the options of night.sh have scored, with too few rows: status 3.
+
+    It has neither languages nor other metrics.
+    """
+    folder = tmp_path_factory.mktemp("short")
+    columns = {name: [sentence(n + at) for n in range(9)] for at, name in enumerate(TEXTS)}
+    pq.write_table(pa.table({"system": ["a", "b", None] * 3, **columns}), folder / "dump.parquet")
+    (folder / "baselines" / "en").mkdir(parents=True)
+    table = folder / "baselines" / "en" / "all-MiniLM-L6-v2.idf.tsv"
+    shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        counting = ["idf", "--input", "dump.parquet", "--output", "idf.npz", "--quiet"]
+        assert cli.main([*counting, "--model", "all-MiniLM-L6-v2"]) == cli.DONE
+        config = ROOT / "configs" / "nightly" / "night.yaml"
+        status = as_shipped(folder, config, folder / "dump.parquet", "--by", "system")
+    assert status == TOO_MANY_REJECTS
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("status", "passed"),
+    [(cli.DONE, "true"), (TOO_MANY_REJECTS, "null"), (WORSE, "false"), (UNJUDGED, "null")],
+)
+@pytest.mark.parametrize("setting", ["demo", "short", "night"])
+def test_trackers_get_the_verdict_of_every_night(
+    request, tmp_path, monkeypatch, setting, status, passed
+):
+    folder = request.getfixturevalue(setting)
+    shutil.copytree(folder / "scores" / DAY, tmp_path / "scores" / DAY)
+    (tmp_path / "pages").mkdir()
+    if status in VERDICTS:  # `night.sh` compares no night that has failed a gate of `score`
+        (tmp_path / "pages" / f"{DAY}.json").write_text(VERDICTS[status])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["night_numbers.py", DAY])
+    found = runpy.run_path(str(RECIPES / "night_numbers.py"))
+    assert found["words"]["passed"] == passed
+    assert found["words"]["success"] == json.dumps(setting != "short")
+    numbers = found["numbers"]
+    assert numbers.pop("passed", None) == {"true": 1.0, "false": 0.0}.get(passed)
+    systems = {name.split("/")[1] for name in numbers}
+    assert systems == {"demo": set(), "short": {"a", "b", "None"}}.get(setting, {"big_7b", "small"})
+    signed = {name for name in found["words"] if name.startswith("signature/")}
+    assert signed == {*signatures_of(folder)}
+
+
+def test_the_keys_of_a_summary_are_always_the_same(demo, short, night):
+    made = (folder / "scores" / DAY / "_summary.json" for folder in (demo, short, night))
+    first, *others = (json.loads(path.read_text()) for path in made)
+    assert all(list(other) == list(first) for other in others)
+    assert first["groups"] is first["languages"] is first["metrics"] is first["idf"] is None
 
 
 def numbers_of(night: Path) -> dict[str, float]:
@@ -112,11 +192,17 @@ def numbers_of(night: Path) -> dict[str, float]:
 
 def signatures_of(night: Path) -> dict[str, str]:
     summary = json.loads((night / "scores" / DAY / "_summary.json").read_text())
+    if summary["languages"] is None:
+        return {"signature/bertscore": summary["signature"]}
     return {
         **{f"signature/{code}": summary["languages"][code]["signature"] for code in LANGUAGES},
         "signature/bleu": summary["metrics"]["bleu"]["signature"],
         "signature/chrfpp": summary["metrics"]["chrf++"]["signature"],
     }
+
+
+def words_of(night: Path) -> dict[str, str]:
+    return {**signatures_of(night), "passed": "true", "success": "true"}
 
 
 def test_mlflow_has_every_system_and_language_and_the_verdict(night):
@@ -133,7 +219,14 @@ print(json.dumps([run.info.run_name, run.data.metrics, run.data.params, files]))
     found = json.loads(run(look, night, **to).stdout.splitlines()[-1])
     wanted = numbers_of(night)
     assert len(wanted) == 1 + 4 * (9 + 2)
-    assert found == [DAY, pytest.approx(wanted), signatures_of(night), [f"{DAY}.html"]]
+    assert found == [DAY, pytest.approx(wanted), words_of(night), [f"{DAY}.html"]]
+
+
+def test_mlflow_takes_a_night_without_a_verdict_and_a_page(short):
+    need("mlflow", short)
+    to = {"MLFLOW_TRACKING_URI": f"sqlite:///{short}/runs.db"}
+    words = [PYTHON, RECIPES / "to_mlflow.py", DAY]
+    subprocess.run(words, cwd=short, env={**os.environ, **to}, check=True)
 
 
 # A file of W&B is a log as LevelDB writes it, of records in protobuf.
@@ -165,7 +258,7 @@ def test_wandb_has_the_same_offline(night):
     numbers, config = json.loads(done.stdout)
     own = {key: value for key, value in numbers.items() if not key.startswith("_")}
     assert own == pytest.approx(numbers_of(night))
-    assert {key: config[key] for key in config if key != "_wandb"} == signatures_of(night)
+    assert {key: config[key] for key in config if key != "_wandb"} == words_of(night)
 
 
 # --- Harnesses ------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no o
     exit 2
 fi
 
-is_first() { echo '{"passed": true, "comparisons": []}' > "pages/.$day.json" || exit 1; }
+is_first() { echo '{"passed": true, "comparisons": [], "rankings": []}' > "pages/.$day.json" || exit 1; }
 if [ $# -eq 0 ]; then
     is_first
 else

@@ -10,7 +10,7 @@ token embeddings, weighted with the probabilities. Both models need the same voc
 import torch
 from torch.nn.functional import normalize
 
-from bertscore_core import BertScorer, greedy_match
+from bertscore_core import BertScorer, ConfigError, greedy_match
 
 
 def token_weights(scorer: BertScorer, ids: torch.Tensor) -> torch.Tensor:
@@ -22,7 +22,16 @@ def token_weights(scorer: BertScorer, ids: torch.Tensor) -> torch.Tensor:
 def bertscore_loss(
     scorer: BertScorer, probabilities: torch.Tensor, weights: torch.Tensor, reference: str
 ) -> torch.Tensor:
-    """Return 1 - F1 of one text: probabilities of shape (S, V), weights of shape (S,)."""
+    """Return 1 - F1 of one text: probabilities of shape (S, V), weights of shape (S,).
+
+    Raises:
+        ConfigError: The scorer's backend has no gradients, as on a CPU where OpenVINO is installed.
+    """
+    if scorer.settings.backend != "torch":
+        raise ConfigError(
+            f"the loss cannot be computed: got the backend {scorer.settings.backend!r}, which has "
+            "no gradients; expected ScorerConfig(..., backend='torch', dtype='float32')."
+        )
     encoder = scorer.encoder.model.requires_grad_(False)  # cut at the scorer's layer
     embeddings = encoder.get_input_embeddings().weight
     ids = torch.from_numpy(scorer.tokenizer.encode([reference]).ids).long()

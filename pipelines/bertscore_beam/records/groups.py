@@ -354,7 +354,7 @@ def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[Caveat]:
 
 def caveat_messages_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the same of the summary of a run."""
-    groups, languages = summary.get("groups", {}), summary.get("languages", {})
+    groups, languages = summary.get("groups") or {}, summary.get("languages") or {}
     of_languages = caveats_of_groups(
         ([name], read_caveats(own.get("caveats", ()))) for name, own in languages.items()
     )

@@ -179,8 +179,9 @@ def summarize(
         whole_idf: Whether the idf table was counted over every file.
 
     Returns:
-        The content of `_summary.json`. `complete`: every file could be reached, and every planned
-        part is in the folder, no row twice. `success`: complete, and every gate is passed.
+        The content of `_summary.json`, whose keys are always the same. `complete`: every file could
+        be reached, and every planned part is in the folder, no row twice. `success`: complete, and
+        every gate is passed.
         `failed_gates` names the other gates like their options; `parts_of_inputs_gone` is the gate
         for parts of inputs that are missing. `mostly_unknown` has the rows above its gate.
     """
@@ -252,6 +253,7 @@ def summarize(
         "failures": dict(total.failures),
         **_work(start, new, restarts),
         "signature": signature,
+        **dict.fromkeys(("languages", "groups", "metrics", "idf")),  # of runs that have them
     }
 
 
@@ -312,13 +314,13 @@ def summary_of_languages(total: Totals, signatures: Mapping[str, str]) -> dict[s
 
 def scored_languages(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the languages of a summary that have scores; none if all rows are scored alike."""
-    languages = summary.get("languages", {}).items()
+    languages = (summary.get("languages") or {}).items()
     return tuple(name for name, own in languages if own.get("scored"))
 
 
 def error_metrics(summary: Mapping[str, Any]) -> set[str]:
     """Return the metrics in a summary that count errors: lower is better."""
-    metrics = summary.get("metrics", {}).items()
+    metrics = (summary.get("metrics") or {}).items()
     return {name for name, own in metrics if name in ERROR_METRICS or own.get("lower_is_better")}
 
 

@@ -70,7 +70,7 @@ def show_languages_planned(
 
 def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[TextTable, ...]:
     """Return the table of the languages of a summary; none if all rows are scored alike."""
-    if "languages" not in summary:
+    if not summary.get("languages"):
         return ()
     has_caveats = any(sums["caveats"] for sums in summary["languages"].values())
     last = ("reasons", "caveats") if has_caveats else ("reasons",)
@@ -107,7 +107,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         _nothing_reused_warning(spec, summary),
         _script_warning(summary, settings.script_language),
         tokenized_warning(summary["tokenized"]),
-        no_numbers_warning(summary.get("metrics", {})),
+        no_numbers_warning(summary.get("metrics") or {}),
         no_groups_warning(summary, spec.group_by),
     )
     return [warning for warning in warnings if warning is not None]
@@ -229,7 +229,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     for name in ("precision", "recall", "f1"):
         value = summary[name]
         rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
-    metrics, errors = summary.get("metrics", {}), error_metrics(summary)
+    metrics, errors = summary.get("metrics") or {}, error_metrics(summary)
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
         order = "; lower is better" if name in errors else ""

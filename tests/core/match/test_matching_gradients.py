@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import normalize
 from transformers import AutoModel
 
-from bertscore_core import BertScorer, ScorerConfig, greedy_match
+from bertscore_core import BertScorer, ConfigError, ScorerConfig, greedy_match
 
 RECIPE = Path(__file__).parents[3] / "configs" / "recipes" / "bertscore_loss.py"
 LENGTHS = torch.tensor([5, 3, 4]), torch.tensor([4, 6, 3])
@@ -106,6 +106,9 @@ def test_the_loss_of_the_recipe_is_one_less_f1_and_leads_to_the_reference():
     ids = torch.from_numpy(scorer.tokenizer.encode(["the dog ate a bone"]).ids).long()
     weights = recipe["token_weights"](scorer, ids)
     size = scorer.encoder.model.get_input_embeddings().num_embeddings
+    other = BertScorer(ScorerConfig(model="all-MiniLM-L6-v2", device="cpu", backend="openvino"))
+    with pytest.raises(ConfigError, match=r"got the backend 'openvino'.*backend='torch'"):
+        recipe["bertscore_loss"](other, None, weights, "a bone")
     certain = torch.nn.functional.one_hot(ids, size).float().requires_grad_()
     loss = recipe["bertscore_loss"](scorer, certain, weights, "the cat ate a bone")
     f1 = scorer.score(["the dog ate a bone"], ["the cat ate a bone"]).f1[0]

@@ -95,7 +95,7 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
     assert [one.stderr for one in done[:2]] == ["", ""]
     assert WORSE in done[2].stderr
     first = json.loads((folder / "pages" / "2026-11-20.json").read_text())
-    assert first == {"passed": True, "comparisons": []}
+    assert first == {"passed": True, "comparisons": [], "rankings": []}
     equal, worse = (
         json.loads((folder / "pages" / f"2026-11-{day}.json").read_text()) for day in (21, 22)
     )

@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import signal
@@ -294,25 +293,6 @@ def test_a_night_that_cannot_be_judged_has_a_page_and_is_no_measure(tmp_path, re
     nights.accept(DAYS[1])
     assert nights.run(DAYS[2])[0] == cli.DONE
     assert nights.measures() == [f"scores/{DAYS[1]}"]
-
-
-@pytest.mark.parametrize(
-    ("status", "numbers"), [(cli.DONE, {"passed": 1.0}), (WORSE, {"passed": 0.0}), (UNJUDGED, {})]
-)
-def test_trackers_get_the_verdict_of_a_night_if_it_has_one(
-    tmp_path, monkeypatch, recorded, status, numbers
-):
-    summary = {"groups": {"shown": []}, "languages": {}, "metrics": {}, "signature": "made up"}
-    for name, text in (
-        (f"scores/{DAYS[0]}/_summary.json", json.dumps(summary)),
-        (f"pages/{DAYS[0]}.json", recorded[status]),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["night_numbers.py", DAYS[0]])
-    recipe = NIGHT.parents[1] / "recipes" / "night_numbers.py"
-    assert runpy.run_path(str(recipe))["numbers"] == numbers
 
 
 def test_a_pinned_night_is_once_among_those_that_scores_are_reused_from(tmp_path, recorded):
