@@ -306,7 +306,7 @@ def _notices(run: FinishedRun, nights: Sequence[Night]) -> list[str]:
             f"{scripts:,} rows are in another script than the language of the baseline: their "
             "rescaled scores mean little."
         )
-    metrics = summary.content.get("metrics", {})
+    metrics = summary.content.get("metrics") or {}
     notices += filter(None, [tokenized_warning(summary.tokenized), no_numbers_warning(metrics)])
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")

@@ -545,7 +545,7 @@ def write_groups(
 
 def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
     """Return the warning about a run that ends without the groups that it was asked for."""
-    if not by or "groups" in summary or not summary["rows"]:
+    if not by or summary["groups"] or not summary["rows"]:
         return None
     return (
         f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at "
