@@ -280,7 +280,8 @@ def _notes_of(content: Mapping[str, Any]) -> RunNotes:
 def _read_summary(source: OutputFolder) -> RunSummary:
     try:
         content = from_json(source.read(SUMMARY_FILE))
-        return typed(RunSummary, {**content, "content": content})
+        there = {name: value for name, value in content.items() if value is not None}
+        return typed(RunSummary, {**there, "content": content})
     except (FileNotFoundError, ValueError) as error:
         raise _damaged(source, SUMMARY_FILE, error) from error
 
