@@ -67,7 +67,7 @@ def _warnings_of(
         ),
         (not counts.pairs, f"There is no difference: {counts.unpaired_warning}"),
         (
-            counts.missing,
+            counts.missing and options.fail_if_drop is None,  # which says it itself
             f"{counts.missing:,} rows that the other side has scored have no score here "
             f"({counts.missing_fraction:.2%} of them). They are not part of the difference.",
         ),

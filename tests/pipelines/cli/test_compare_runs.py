@@ -12,7 +12,7 @@ from rich.console import Console
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
 from bertscore_beam.run.output import DONE, UNJUDGED, UNUSABLE, WORSE, TextTable
-from tests.support.made_runs import made_run, many_rows, scored, two_nights
+from tests.support.made_runs import made_run, many_rows, scored, two_nights, with_column
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -151,6 +151,72 @@ def test_a_warning_comes_once_and_names_its_measure_where_others_have_another(tm
         assert "length: 3 rows that the other side has scored" in shown
         assert shown.count("1 rows have a null or NaN in a column of the key") == 1
         assert "f1, precision, length: " not in shown
+
+
+def test_what_failed_the_gate_comes_first_and_lost_rows_are_called_so(tmp_path, ran):
+    """Of four cells `b de` fell most, though other rows fell further; `c zh` has lost its input."""
+
+    def night(name, *, fallen, names):
+        draw = np.random.default_rng(len(names))
+        inputs = {}
+        for at, cell in enumerate(("a en", "b de", "b zh", "c zh")):
+            system, language = cell.split()
+            f1 = np.linspace(0.6, 0.9, 300) + at / 100
+            if name == "now":
+                f1 -= np.where(np.arange(300) % 3 == 0, fallen if cell == "b de" else 0, 0)
+                f1 += np.where(draw.random(300) < 0.05, draw.choice([-0.5, 0.05], 300), 0)
+            given = {"id": np.arange(300), "system": [system] * 300, "lang": [language] * 300}
+            if cell in names:
+                given = {key: pa.array(values) for key, values in given.items()}
+                inputs[f"{cell}.parquet"] = scored(f1, **given)
+        return made_run(tmp_path / name, inputs)
+
+    cells = ("a en", "b de", "b zh", "c zh")
+    before = night("before", fallen=0, names=cells)
+    now = night("now", fallen=0.2, names=cells[:3])
+    how = ("--key", "id", "system", "lang", "--by", "system", "lang", "--fail-if-drop", 0.02)
+    out, err = ran(("compare", now, before, *how), WORSE)
+    assert err == ""  # the tables say it
+    lost = "300 of c zh.parquet, an input that is not in this run"
+    assert "the group c / zh did not pass the gate: rows lost: 300 that the other side" in out
+    assert lost in out
+    assert "\nsystem\tlang\trows lost\tinput\t\nc\tzh\t300\tc zh.parquet\tnot in this run\n" in out
+    lines = [line.split("\t") for line in out.splitlines()]
+    table = next(at for at, row in enumerate(lines) if row[0] == "change")
+    assert [row[3:5] for row in lines[table + 1 : table + 11]] == [["b", "de"]] * 10
+    assert "--row=b de.parquet:" in out.splitlines()[-1]
+    (found,) = json.loads(ran(("compare", now, before, *how, "--json"), WORSE).out)["comparisons"]
+    groups = {" ".join(one["group"]): one for one in found["groups"]}
+    assert groups["c zh"]["lost"] == [{"input_name": "c zh.parquet", "rows": 300, "is_gone": True}]
+    assert groups["c zh"]["result"]["interval"] is None
+    assert groups["c zh"]["caveats"] == []
+    assert groups["c zh"]["gate"]["worse"] is groups["b de"]["gate"]["rows_lost"] is None
+    moved = found["moved"]
+    assert [one["group"] for one in moved[:10]] == [["b", "de"]] * 10
+    assert [one["change"] for one in moved[:10]] == sorted(one["change"] for one in moved[:10])
+    page = tmp_path / "page.html"
+    words = ("report", now, "--against", before, *how, "-o", page, "--quiet")
+    lines = ran(words, WORSE).out.splitlines()
+    at = lines.index(f"rows lost: c / zh 300: {lost}")
+    assert lines[at + 1].startswith("fell: -0.")
+    assert "b / de b de.parquet:" in lines[at + 1]
+    assert any(line.startswith("next: bertscore-beam explain ") for line in lines[at:])
+    answer = page.read_text().partition('aria-label="Answer"')[2].partition("</section>")[0]
+    assert "<strong>Worse and rows lost</strong>: the gate is not passed" in answer
+    assert '<strong class="lost">rows lost</strong> <bdi class="name">c</bdi>' in answer
+    assert "c zh.parquet" in answer
+
+    # If rows are lost and nothing is worse, no row that fell elsewhere is explained.
+    alone = made_run(tmp_path / "alone", {"a en.parquet": many_rows(400, shift=-0.001)})
+    fewer = {
+        "a en.parquet": many_rows(400),
+        "b.parquet": with_column(many_rows(40), "id", range(1000, 1040)),
+    }
+    both = made_run(tmp_path / "both", fewer)
+    out, _ = ran(("compare", alone, both, "--key", "id", "--fail-if-drop", 0.5), WORSE)
+    assert "rows lost: 40 that the other side has scored" in out
+    assert "b.parquet\tnot in this run" in out
+    assert "bertscore-beam explain" not in out
 
 
 def test_too_few_rows_are_a_status_of_their_own_and_lower_without_a_proof_passes(tmp_path, ran):
