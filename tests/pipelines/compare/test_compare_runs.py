@@ -383,7 +383,9 @@ def test_scores_are_moved_before_rescaling_and_compared_after(raw, difference, u
 
     def rescaled(raw):
         rows = scored((raw - 0.9) / 0.1, id=pa.array(range(30)))
-        return rows.append_column(columns.RAW_F1, pa.array(np.float32(raw)))
+        for name in columns.RAW_SCORES.values():
+            rows = rows.append_column(name, pa.array(np.float32(raw)))
+        return rows
 
     signature = replace(SIGNATURE, baseline="custom@1")
     before = made_run(tmp_path / "before", {"a": rescaled(values)}, signature=signature)
