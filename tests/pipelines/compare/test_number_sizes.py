@@ -68,6 +68,7 @@ def plain(compared):
         for group in (one["whole"], *one["groups"]):
             if group["gate"] is not None:
                 group["gate"]["failures"] = len(group["gate"]["failures"])
+                del group["gate"]["worse"]
     return document
 
 
