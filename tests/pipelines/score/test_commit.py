@@ -92,15 +92,15 @@ def test_workers_whose_last_bit_differs_leave_parts_that_vouch_for_themselves(
     dump, output = finished
     ours = {name: data for name, data in jobs.parts_of(output).items()}
     other = jobs.job_options(dump, tmp_path / "other")
-    whole = ScoredPairs.summary
+    whole = ScoredPairs.by_column
 
-    def one_ulp(pairs, among=None):
+    def one_ulp(pairs, **how):
         f1 = pairs.scores.f1
         f1[:] = np.nextafter(f1, np.float32(2))
-        return whole(pairs, among)
+        return whole(pairs, **how)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScoredPairs, "summary", one_ulp)
+        patch.setattr(ScoredPairs, "by_column", one_ulp)
         assert jobs.run_options(other)["success"]
     theirs = jobs.parts_of(tmp_path / "other")
     assert all(theirs[name] != ours[name] for name in ours)
