@@ -20,6 +20,7 @@ from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer
 from bertscore_core.config import settle_tokenizer
+from bertscore_core.errors import InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
@@ -108,7 +109,7 @@ class ScorePairParts:
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
     table = _read_pairs(part, folder)
-    idf = _read_idf(folder, part.idf) if part.idf else None
+    idf = _read_idf(folder, part.idf, part.corpus) if part.idf else None
     work = Work()
     with activity.report_fraction(
         part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
@@ -143,5 +144,12 @@ def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
 
 
 @lru_cache(maxsize=2)
-def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
-    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))
+def _read_idf(folder: OutputFolder, path: str, corpus: str) -> IdfTable:
+    shown = mask_credentials(folder.path(path))
+    table = IdfTable.from_bytes(folder.read(path), shown)
+    if table.corpus != corpus:
+        raise InputError(
+            f"the idf table {shown!r} has changed: got one of {table.corpus!r}; expected one of "
+            f"{corpus!r}. Let one run at a time use the folder, and run the same command again."
+        )
+    return table

@@ -7,9 +7,10 @@
 After a run was killed, the next one counts only the splits that have no counts yet.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
@@ -33,9 +34,10 @@ from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import absolute, join
+from bertscore_beam.files.paths import absolute, is_remote, join
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
+from bertscore_beam.files.versions import NOT_THERE, replace_version
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
@@ -101,16 +103,12 @@ def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | Non
     return repeats_warning(repeats.rows, repeats.distinct, keyed=False, sampled=True)
 
 
-_TABLE_FILE = "table.npz"
-_NOTE_FILE = note_path(_TABLE_FILE)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfPlan:
     """A counting run, checked and planned.
 
-    `output` is a folder beside the table, for the files of the run. Each language has its own
-    vocabulary; under "" is that of all rows.
+    `output` is a folder beside the table, for the files of the run; `table_file` is the one there
+    that no other run writes. Each language has its own vocabulary; under "" is that of all rows.
     """
 
     options: IdfOptions
@@ -120,6 +118,7 @@ class IdfPlan:
     vocabularies: Mapping[str, Vocabulary]
     files: tuple[InputFile, ...]
     plan: Plan
+    table_file: str = field(default_factory=lambda: f"table-{uuid.uuid4().hex}.npz")
 
     @property
     def texts(self) -> tuple[TextFile, ...]:
@@ -328,7 +327,6 @@ def begin_idf(
     folder.delete_temporary()
     imports = imports_among(folder.files())
     delete_other_imports(folder, planned.texts, imports)
-    folder.delete(_TABLE_FILE, _NOTE_FILE)
     write_run(folder, {SPLIT_ROWS: planned.plan.split_rows})
     plan = plan_to_bytes(planned.plan)
     folder.write(PLAN_FILE, plan)
@@ -349,24 +347,28 @@ def begin_idf(
     rows = {counting.count_name(split): split.about_rows for split in splits}
     chunks = chunks_of(folder.path(PLAN_FILE), digest_of(plan), planned.runner.num_chunks)
     expected = Expected(folder=COUNTS_FOLDER, amounts=rows, unit="rows")
-    return texts, idf_phases(chunks, counting, folder), expected
+    return texts, idf_phases(chunks, counting, folder, planned.table_file), expected
 
 
-def idf_phases(chunks: Items, counting: Counting, folder: OutputFolder) -> tuple[Phase, ...]:
+def idf_phases(
+    chunks: Items, counting: Counting, folder: OutputFolder, table_file: str
+) -> tuple[Phase, ...]:
     """Return the phases of the job: the plan is counted, and the table saved."""
-    return (*count_phases(chunks, counting), save_phase(folder, _TABLE_FILE))
+    return (*count_phases(chunks, counting), save_phase(folder, table_file))
 
 
 def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
     plan = planned.plan
-    if not folder.exists(_TABLE_FILE):
+    table_file, note_file = planned.table_file, note_path(planned.table_file)
+    if not folder.exists(table_file):
         folder.delete(PLAN_FILE)
-        problem = from_json(folder.read(_NOTE_FILE))["problem"]
+        with worker_errors():
+            problem = from_json(folder.read(note_file))["problem"]
         message = f"{problem}: no table was saved. Run the same command again."
         return Outcome(status=BROKEN, warnings=(message,))
     with worker_errors():
-        counted, data = from_json(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
+        counted, data = from_json(folder.read(note_file)), folder.read(table_file)
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
@@ -389,8 +391,10 @@ def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
 
 def _put(planned: IdfPlan, data: bytes) -> bool:
     """Put the table in its place; False if another one is there, and is not to be replaced."""
-    table = planned.table
-    if not planned.options.overwrite and exists(table):
+    table, overwrite = planned.table, planned.options.overwrite
+    if is_remote(table) and not overwrite:
+        return replace_version(table, data, NOT_THERE)
+    if not overwrite and exists(table):
         return read_bytes(table) == data
     write_atomically(table, data, temporary_in=planned.output)
     return True

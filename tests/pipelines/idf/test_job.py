@@ -11,17 +11,21 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files.read import read_bytes
 from bertscore_beam.idf import counting, job
 from bertscore_beam.idf.counting import COUNTS_FOLDER
 from bertscore_beam.idf.idf_tables import load_idf
-from bertscore_beam.idf.job import begin_idf, plan_idf
+from bertscore_beam.idf.job import _conclude_idf, _put, begin_idf, plan_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
+from tests.support.cloud_storage import gcs_bucket
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
+from tests.support.s3 import s3_bucket
 from tests.support.text_files import to_jsonl, write_text
 
 pytestmark = pytest.mark.job
@@ -32,8 +36,8 @@ def dump(tmp_path):
     return write_dump(tmp_path / "dump", [30, 30])
 
 
-def planned_for(dump, table):
-    options = IdfOptions(input=(str(dump),), output=str(table), split_rows=10)
+def planned_for(dump, table, **more):
+    options = IdfOptions(input=(str(dump),), output=str(table), split_rows=10, **more)
     return plan_idf(options, Runner.of(options))
 
 
@@ -76,6 +80,28 @@ def test_a_stopped_run_counts_what_is_not_counted(dump, tmp_path, monkeypatch, c
     assert not work.exists()
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("bucket", [s3_bucket, gcs_bucket])
+def test_of_two_runs_on_one_table_in_a_store_each_puts_its_own_or_none(dump, bucket):
+    """Whichever of the two ends first. The other finds its table there, and no longer its files."""
+    with bucket() as url:
+        for first in (0, 1):
+            table = f"{url}/{first}.npz"
+            planned = [planned_for(dump, table), planned_for(dump, table, idf_key=("id",))]
+            for one in planned:
+                begun = begin_idf(one, own(one.output), print)
+                run_plainly(begun[1])
+            folder = own(planned[0].output)
+            before = [folder.read(one.table_file) for one in planned]
+            assert before[0] != before[1]
+            assert _conclude_idf(planned[first], folder).status == cli.DONE
+            with pytest.raises((JobFailedError, ConfigError)):
+                _conclude_idf(planned[1 - first], folder)
+            assert read_bytes(table) == before[first]
+            assert not _put(planned[1 - first], before[1 - first])
+            assert _put(planned[first], before[first])
+
+
 def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch, capsys):
     table = tmp_path / "table.npz"
     read = SplitReader.read
@@ -107,11 +133,12 @@ def test_run_cut_off_behind_its_table_replaces_no_other_table(dump, tmp_path, ca
     """The folder beside the table says that its run was not done with it."""
     table = tmp_path / "table.npz"
     work = count_and_stop(planned_for(dump, table))
-    table.write_bytes((work / "table.npz").read_bytes()[:-1])
+    (counted,) = work.glob("table-*.npz")
+    table.write_bytes(counted.read_bytes()[:-1])
     assert cli.main(command(dump, table)) == cli.UNUSABLE
     assert "exists already; expected a new file" in capsys.readouterr().err
-    assert table.read_bytes() == (work / "table.npz").read_bytes()[:-1]
-    table.write_bytes((work / "table.npz").read_bytes())
+    assert table.read_bytes() == counted.read_bytes()[:-1]
+    table.write_bytes(counted.read_bytes())
     assert cli.main(command(dump, table)) == cli.DONE
     assert load_idf(str(table)).num_documents == 60
     assert sorted(tmp_path.iterdir()) == [dump, table]
