@@ -172,19 +172,19 @@ def test_credentials_do_not_stand_in_rejects():
     assert "hunter2" not in str(caught.value)
 
 
-def test_file_whose_piece_has_too_long_a_key_is_rejected(corpus):
-    """Its piece has the longest key of all where the input has a short name."""
+def test_file_whose_rejects_have_too_long_a_key_is_rejected(corpus):
+    """Its rejected rows have the longest key of all where the input has a short name."""
     with pytest.raises(InputError, match=r"its part-0{12}\.pq has a key of 1028 bytes"):
         plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 960)
     assert plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
 
 
 def test_local_paths_leave_room_for_the_temporary_name(corpus):
-    """A temporary file in the folder of a piece is the longest of all that is written."""
+    """A temporary file beside a list of rejected rows is the longest of all that is written."""
     names = "/".join(18 * ["d" * 200])
 
     def output_of(size: int) -> str:
-        written = f"{corpus}/{names}///_manifest/rows/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        written = f"{corpus}/{names}///_rejects/rows/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
         room = size - len(written)
         return f"{corpus}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
 

@@ -48,7 +48,6 @@ def _kind_below(below):
     for kind, is_one in {
         "lock": below.endswith("/lock.json") or "_manifest/beat-" in below,
         "input": below.startswith("in/"),
-        "scores": "_manifest/rows/" in below,
         "part": "part-" in below,
     }.items():
         if is_one and not below.endswith("/"):
@@ -66,12 +65,11 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         score += ("--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = store.requests(*score)
         assert fresh["GET input"] == 2 * FILES  # to plan it, and to read its rows
-        # The scores by digest of the texts are read once, for the index of later runs, and the end
-        # of each part once, for the manifest. Before it is written, its folder is listed.
-        split = ("PUT part", "PUT scores", "GET scores", "GET part")
-        assert [fresh[kind] for kind in split] == [FILES] * 4
+        # The end of each part is read once, for the manifest. Before it is written, its folder is
+        # listed.
+        assert [fresh[kind] for kind in ("PUT part", "GET part")] == [FILES] * 2
         timed = sum(fresh[kind] for kind in LOCK)
-        assert fresh.total() - timed - FILES <= 7 * FILES + OF_A_RUN
+        assert fresh.total() - timed - FILES <= 5 * FILES + OF_A_RUN
         for words in (score, (*score, "--dry-run")):
             again = store.requests(*words)
             assert {kind.split()[1] for kind in again} <= {"run", "lock"}
@@ -98,12 +96,11 @@ def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, ti
         score = ("score", "--input", "gs://bucket/in", "--output", "gs://bucket/out")
         score += ("--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = requests(*score)
-        split = ("write part", "write scores", "read scores", "read part")
-        assert [fresh[kind] for kind in split] == [FILES] * 4
+        assert [fresh[kind] for kind in ("write part", "read part")] == [FILES] * 2
         of_input = {kind: count for kind, count in fresh.items() if kind.endswith(" input")}
         assert of_input == {"read input": 2 * FILES}  # to plan a file, and to read its rows
         timed = sum(count for kind, count in fresh.items() if kind.endswith(" lock"))
-        assert fresh.total() - timed - FILES <= 7 * FILES + OF_A_RUN
+        assert fresh.total() - timed - FILES <= 5 * FILES + OF_A_RUN
         finished = requests(*score)
         assert {kind.split()[1] for kind in finished} <= {"run", "lock"}
         assert finished.total() <= OF_A_RUN + 10
