@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import check_choosing_columns, check_columns
+from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.owners import table_fields
@@ -123,7 +124,8 @@ class ScoreBatches:
             ).table
             for first in range(0, max(table.num_rows, 1), _BLOCK_ROWS)
         ]
-        notes = blocks[0].schema.metadata or {}
+        notes = dict(blocks[0].schema.metadata or {})
+        del notes[SETTINGS_KEY.encode()]  # for later runs of the job: which rows are scored how
         if settings.by_column:  # a block names those of its own languages; here all, for one schema
             made = metadata_by_language(self.signatures())
             notes |= {name.encode(): text.encode() for name, text in made.items()}
