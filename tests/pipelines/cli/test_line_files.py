@@ -77,7 +77,7 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, s
     words = ["--cand", "a.txt", "--ref", "r2.txt", "-m", "all-MiniLM-L6-v2"]
     words += ["--output", str(tmp_path / "out"), "--empty", "null", "--max-reject-fraction", "1"]
     score(*words)
-    assert "parts: 1 (1 written again with their scores)" in score(*words).out
+    assert "reused: 6 rows of an earlier run" in score(*words).out
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
     assert run["options"]["input"] == [str(tmp_path / "a.txt")]
     assert str(temporary) not in json.dumps(run)

@@ -350,7 +350,7 @@ def test_a_column_that_no_step_needs_decides_nothing_and_may_be_dropped(tmp_path
     first = read_output(out)
     assert first["error"].drop_null().to_pylist() == ['"slow"', '{"code":429}']
     assert cli.main(words_of(tmp_path, "--drop-columns", "error")) == cli.DONE
-    assert "written again with their scores" in capsys.readouterr().out
+    assert "reused: 12 rows of an earlier run" in capsys.readouterr().out
     assert read_output(out).equals(first.drop_columns("error"))
 
 
