@@ -61,6 +61,7 @@ def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
     fields = TableFields(candidate_column="candidate", reference_column="reference")
     table = pa.Table.from_pylist(rows)
     job = score_all_rows(scorer, table, fields).table
+    job = job.drop_columns(["bertscore_key"])  # by which later runs of a job find a row
     for row, expected in zip(sorted(found, key=lambda r: r["id"]), job.to_pylist(), strict=True):
         assert row == {**expected, "bertscore_best_reference": None}
 
