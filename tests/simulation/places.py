@@ -56,7 +56,7 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lock, "time", time_of(world))
     patch.setattr(lock, "threading", threading_of(world))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    patch.setattr(SplitScorer, "score", lambda one, split, rows, idf: one.scorers(split, rows))
+    patch.setattr(SplitScorer, "score", lambda one, split, rows, *_: one.scorers(split, rows))
 
     class Looks:
         def __getattr__(self, name: str) -> Any:

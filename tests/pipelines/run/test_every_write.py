@@ -15,13 +15,13 @@ pytestmark = [
 ]
 
 FLOORS = {
-    "score": 40,
-    "score with idf, key, groups and reuse": 50,
+    "score": 30,
+    "score with idf, key, groups and reuse": 25,
     "select": 40,
     "idf": 20,
     "baseline": 30,
     "tune": 15,
-    "rescale": 40,
+    "rescale": 20,
 }
 """The kinds of runs, and the least number of writes and deletions that each of them has."""
 
