@@ -180,7 +180,7 @@ def test_a_command_that_names_the_host_itself_reaches_it(own_nights, model, list
 def test_addresses_in_the_files_of_a_run_lead_nowhere(own_nights, model, listener, command):
     """What a run needs to be opened, and its identity, stays; all else names another host."""
     kept = {"run", "identity", "signature", "signatures", "digest"}
-    for name in ("_run.json", "_summary.json", "_manifest/index.json", "_manifest/idf.json"):
+    for name in ("_run.json", "_summary.json", "_manifest/idf.json"):
         url = f"{listener.url}/{name}"
         chosen = own_nights / "one" / name
         forge(chosen, lambda place: kept.isdisjoint(place), url, f"s3://{listener.port}/x", url)

@@ -66,7 +66,8 @@ def pipelines_of(options: RunOptions) -> list[Pipeline]:
         case IdfOptions():
             counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
             chunks = chunks_of(folder.path("plan"), "", runner.num_chunks)
-            return [Pipeline.of("idf", runner, of_idf.idf_phases(chunks, counting, folder))]
+            phases = of_idf.idf_phases(chunks, counting, folder, "idf.npz")
+            return [Pipeline.of("idf", runner, phases)]
         case TuneOptions():
             step = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
             return [Pipeline.of("score", runner, tune_phases(step, options.accelerator))]

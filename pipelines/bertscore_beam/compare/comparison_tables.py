@@ -151,7 +151,7 @@ def evidence_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
 def document_of(compared: results.Compared) -> dict[str, Any]:
     """Return all comparisons as plain values."""
     return {
-        "passed": compared.passed,
+        "passed": compared.passed if compared.comparisons else None,
         "comparisons": [_plain_comparison(comparison) for comparison in compared.comparisons],
         "rankings": [asdict(ranking) for ranking in compared.rankings],
     }
