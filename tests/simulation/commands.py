@@ -135,7 +135,7 @@ def score_once(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
         scorers = _scorers.setdefault(spec.digest, LoadedScorers())
         # What the clock has measured would differ in each process that replays a seed.
         scored_so_far[key] = replace(
-            _score_rows(SplitScorer(spec, scorers), split, rows, None), work=Work()
+            _score_rows(SplitScorer(spec, scorers), split, rows, None, {}), work=Work()
         )
     return scored_so_far[key]
 
