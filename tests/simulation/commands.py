@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
+from bertscore_beam.dump.columns import KEY, OUTPUT_COLUMNS, TableFields
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
@@ -159,7 +159,9 @@ class PartRows:
 def rows_of(data: bytes) -> PartRows:
     """Read a part."""
     table = pq.read_table(BytesIO(data))
-    columns = table.select([name for name in table.column_names if name not in OUTPUT_COLUMNS])
+    columns = table.select(
+        [name for name in table.column_names if name not in (*OUTPUT_COLUMNS, KEY)]
+    )
     setting = table.schema.metadata[b"bertscore.signature"].decode()
     return PartRows(
         setting=setting,

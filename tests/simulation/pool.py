@@ -233,4 +233,4 @@ class Pool:
 
     def _end(self) -> list[Task]:
         totals = Totals.merge(self._results())
-        return [Task(lambda _: conclude._finish(totals, None, None, None, spec=self.spec))]
+        return [Task(lambda _: conclude._finish(totals, None, None, spec=self.spec))]
