@@ -238,8 +238,8 @@ def _words(*words: object) -> Words:
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
 
-OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced", "digest", "part_version", "reused")
-OF_A_RUN += ("tokens", "batches", "padding")
+OF_A_RUN = ("run", "parts_of_earlier_runs", "parts_kept", "replaced", "digest", "part_version")
+OF_A_RUN += ("reused", "tokens", "batches", "padding")
 """Fields of JSON that tell one run from another, at any depth; a file's digest is of these, too."""
 
 State = dict[str, Any]

@@ -17,7 +17,7 @@ pytestmark = [
 FLOORS = {
     "score": 30,
     "score with idf, key, groups and reuse": 25,
-    "select": 40,
+    "select": 25,
     "idf": 20,
     "baseline": 30,
     "tune": 15,

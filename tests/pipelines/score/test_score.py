@@ -98,7 +98,7 @@ def test_columns_pass_through_and_several_references_are_scored(tmp_path):
     tokens = ("candidate_tokens", "reference_tokens", "text_tokens", "unknown")
     names = (*MEASURES, "best_reference", *tokens, "truncated")
     added = output.column_names[len(given.column_names) :]
-    assert added == [f"bertscore_{name}" for name in (*names, "error")]
+    assert added == [f"bertscore_{name}" for name in (*names, "error", "key")]
     assert output.schema.field("bertscore_f1").type == pa.float32()
     assert set(output["bertscore_best_reference"].to_pylist()) == {0}
 
