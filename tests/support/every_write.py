@@ -43,6 +43,7 @@ from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.run import lock
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder, successful_run
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
+from bertscore_beam.run.publication import WORK_FOLDER
 from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.resolve import ModelFiles
 from bertscore_core.scorer_config import ScorerConfig
@@ -245,7 +246,7 @@ OF_A_RUN += ("reused", "tokens", "batches", "padding")
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
 
-_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
+_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER, WORK_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
