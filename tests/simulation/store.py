@@ -26,10 +26,6 @@ _PAGE = 20
 """Names in a page of a listing; other writers may come between two pages."""
 
 
-_NUMBERS = count(1)
-"""Of all stores of this process, which keeps footers by them."""
-
-
 class _Files(dict[str, bytes]):
     """Objects by path.
 
@@ -40,9 +36,10 @@ class _Files(dict[str, bytes]):
     def __init__(self) -> None:
         super().__init__()
         self.generations: dict[str, int] = {}
+        self._numbers = count(1)
 
     def __setitem__(self, path: str, data: bytes) -> None:
-        self.generations[path] = next(_NUMBERS)
+        self.generations[path] = next(self._numbers)
         super().__setitem__(path, data)
 
     def __missing__(self, path: str) -> bytes:

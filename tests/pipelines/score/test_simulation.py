@@ -95,7 +95,7 @@ HOLES = {
     ),
 }
 SEEDS = {
-    "looks that last too long": 525,
+    "looks that last too long": 414,
     "rare heartbeats": 230,
     "no time for workers to begin": 11,
     "stale parts that stay": 10,
