@@ -123,7 +123,7 @@ def parts_of(output: Path) -> dict[str, bytes]:
 def summed(output: Path) -> dict[str, Any]:
     """Return the fields of a summary that neither the runner nor the death of a worker changes."""
     summary = summary_of(output)
-    names = ("rows", "scored", "rejected", "parts", "tokens", "batches", "f1", "success")
+    names = ("rows", "scored", "rejected", "parts", "f1", "success")
     return {name: summary[name] for name in names}
 
 
