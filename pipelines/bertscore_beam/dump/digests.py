@@ -165,10 +165,6 @@ class RowDigests:
         """Whether the rows have lists of references."""
         return self.references.startswith("lists-")
 
-    def same_texts(self, other: "RowDigests") -> bool:
-        """Tell whether the texts scored, and what decides on their scores, are the same."""
-        return (self.candidates, self.references) == (other.candidates, other.references)
-
 
 def _digest_references(rows: Rows) -> str:
     """Digest references, and further columns on which their weights depend.

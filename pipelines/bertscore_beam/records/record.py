@@ -127,10 +127,6 @@ class PartRecord:
         texts = f"{self.digests.candidates}-{self.digests.references}"
         return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
 
-    def moved_to(self, split: Split) -> "PartRecord":
-        """Return the record for the same rows in the present version of the file."""
-        return replace(self, **_file_fields(split))
-
     def to_json(self, *, is_found: bool = False) -> bytes:
         """Return the record as JSON; if it is found, with what is known of the part beside."""
         content = asdict(self)

@@ -109,8 +109,11 @@ def table_to_bytes(parts: Sequence[RowScores]) -> bytes:
     first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
     entries = entries[first]
     words = json.dumps({"signatures": [*signatures], "reasons": [*reasons]}).encode()
-    rest = len(entries).to_bytes(_HEAD - _DIGEST, "little") + entries.tobytes() + words
-    return hashlib.sha256(rest).digest() + rest
+    rest = (len(entries).to_bytes(_HEAD - _DIGEST, "little"), entries.view(np.uint8).data, words)
+    digest = hashlib.sha256()
+    for piece in rest:
+        digest.update(piece)
+    return b"".join((digest.digest(), *rest))
 
 
 def _renumbered(
