@@ -28,7 +28,7 @@ _TYPES: Mapping[pa.DataType, object] = {
     pa.int32(): "integer",
     pa.bool_(): "boolean",
     pa.string(): "string",
-    pa.binary(16): "binary",
+    pa.binary(): "binary",
 }
 
 

@@ -213,9 +213,14 @@ def digest_texts(candidates: pa.ChunkedArray, references: pa.ChunkedArray) -> Di
 
 
 def key_column(digests: Digests) -> pa.Array:
-    """Return digests as a column of keys, 16 bytes each."""
-    data = pa.py_buffer(digests.astype("<u8").tobytes())
-    return pa.Array.from_buffers(pa.binary(_BYTES), len(digests), [None, data])
+    """Return digests as a column of keys, 16 bytes each.
+
+    Not of a type of fixed width: Spark's tables in memory have none.
+    """
+    ends = np.arange(len(digests) + 1, dtype="<i4") * _BYTES
+    data = digests.astype("<u8").tobytes()
+    buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(digests), buffers)
 
 
 def digests_in(keys: pa.ChunkedArray) -> Digests:
@@ -224,9 +229,11 @@ def digests_in(keys: pa.ChunkedArray) -> Digests:
     Raises:
         ValueError: It is no such column.
     """
-    if keys.type != pa.binary(_BYTES) or keys.null_count:
+    if keys.type != pa.binary() or keys.null_count:
         raise ValueError(f"keys of type {keys.type}, {keys.null_count} of them null")
-    data = b"".join(_fixed_width_bytes(chunk) for chunk in keys.chunks)
+    if len(keys) and pc.min_max(pc.binary_length(keys)).as_py() != {"min": _BYTES, "max": _BYTES}:
+        raise ValueError(f"keys that have not {_BYTES} bytes each")
+    data = b"".join(_data_bytes(chunk) for chunk in keys.chunks if len(chunk))
     return np.frombuffer(data, dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 

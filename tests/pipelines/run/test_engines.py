@@ -16,7 +16,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.run import counters
 from tests.support.crawls import TABLES, baseline, make_crawl, read_tables, run_baseline
 from tests.support.dumps import read_output, write_dump
-from tests.support.jobs import run_job, summed
+from tests.support.jobs import run_job, summary_of, summed
 from tests.support.workers import worker_pool
 
 pytestmark = pytest.mark.long
@@ -64,7 +64,7 @@ def test_scores_and_counters_are_those_of_the_local_runner(tmp_path, engine, idf
     assert read_output(tmp_path / "out").equals(read_output(tmp_path / "expected"))
     assert (tmp_path / "out" / "_SUCCESS").exists()
     assert summed(tmp_path / "out") == summed(tmp_path / "expected")
-    expected = summed(tmp_path / "expected")
+    expected = summary_of(tmp_path / "expected")
     _, result = results
     found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
     counted = {metric.key.metric.name: metric.result for metric in found["counters"]}
