@@ -217,10 +217,9 @@ def key_column(digests: Digests) -> pa.Array:
 
     Not of a type of fixed width: Spark's tables in memory have none.
     """
-    ends = np.arange(len(digests) + 1, dtype="<i4") * _BYTES
-    data = digests.astype("<u8").tobytes()
-    buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(digests), buffers)
+    data = pa.py_buffer(digests.astype("<u8").tobytes())
+    fixed = pa.Array.from_buffers(pa.binary(_BYTES), len(digests), [None, data])
+    return fixed.cast(pa.binary())
 
 
 def digests_in(keys: pa.ChunkedArray) -> Digests:
@@ -231,9 +230,8 @@ def digests_in(keys: pa.ChunkedArray) -> Digests:
     """
     if keys.type != pa.binary() or keys.null_count:
         raise ValueError(f"keys of type {keys.type}, {keys.null_count} of them null")
-    if len(keys) and pc.min_max(pc.binary_length(keys)).as_py() != {"min": _BYTES, "max": _BYTES}:
-        raise ValueError(f"keys that have not {_BYTES} bytes each")
-    data = b"".join(_data_bytes(chunk) for chunk in keys.chunks if len(chunk))
+    fixed = keys.cast(pa.binary(_BYTES))  # refuses other lengths
+    data = b"".join(map(_fixed_width_bytes, fixed.chunks))
     return np.frombuffer(data, dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import digests
-from bertscore_beam.dump.digests import digest_columns, digest_table, digest_texts
+from bertscore_beam.dump.digests import (
+    digest_columns,
+    digest_table,
+    digest_texts,
+    digests_in,
+    key_column,
+)
 from tests.support.dumps import rich_table
 
 TEXTS = ["a cat", None, "", "the cat", "a cat", "ä€😀", None, "b" * 300]
@@ -192,3 +198,15 @@ def test_slices_and_what_lies_below_null_lists_do_not_count():
     candidates = column(["p", "q"])
     here = text_digests(candidates, pa.chunked_array([masked.slice(1)]))
     assert here == text_digests(candidates, column([None, ["a", "b"]], pa.list_(pa.string())))
+
+
+def test_keys_are_of_a_type_that_spark_has_and_of_sixteen_bytes_each():
+    found = digest_texts(pa.chunked_array([["a", "b", None]]), pa.chunked_array([["x", "y", "z"]]))
+    keys = key_column(found)
+    assert keys.type == pa.binary()
+    assert [len(key) for key in keys.to_pylist()] == [16, 16, 16]
+    cut = pa.chunked_array([keys[:0], keys[:1], keys[1:]])
+    assert (digests_in(cut) == found).all()
+    for others in (pa.array([b"a" * 15]), pa.array([b"a" * 16, None]), pa.array(["a" * 16])):
+        with pytest.raises(ValueError, match=r"widths must match|keys of type"):
+            digests_in(pa.chunked_array([others]))
