@@ -34,14 +34,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.records.records import IDF_FILE, SHARDS_FOLDER
+from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.rejects import REJECTS_FOLDER
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.folder import MANIFEST_FOLDER, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.publication import WORK_FOLDER
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import processes
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule, Faults
+from tests.support.jobs import without_token
 from tests.support.judgements import judgement_rows
 from tests.support.s3 import s3_environment, s3_server
 from tests.support.tiny_models import build_tiny_model
@@ -180,16 +182,19 @@ def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> li
 def _comparable(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
     """Return what must be the same each time: names, and the bytes of what has no clocks in it.
 
-    A plan is named by where the output is, and the manifest says when each part was written.
+    A plan is named by where the output is, and the manifest by a token.
     """
     same: dict[str, bytes | None] = {}
     for name, data in files.items():
-        if name.startswith(f"{SHARDS_FOLDER}/"):
-            same[SHARDS_FOLDER] = None
+        if name.startswith(f"{WORK_FOLDER}/"):  # in a store nobody sweeps it
+            continue
+        if name.startswith(f"{MANIFEST_FOLDER}/parts-"):
+            same["shards"] = None
         elif name.startswith(f"{PLANS_FOLDER}/"):
             same[PLANS_FOLDER] = None
         else:
             is_result = name == IDF_FILE or name.startswith(REJECTS_FOLDER) or name[0] != "_"
+            data = without_token(data) if name.endswith(".parquet") else data
             same[name] = data if is_result else None
     return same
 

@@ -23,11 +23,11 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.plan_file import OtherPlanError, plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import from_json, to_json
-from bertscore_beam.records.records import PENDING_FILE
 from bertscore_beam.run.lease import LEASE_FILE, JobStillRunsError
 from bertscore_beam.run.remote_job import end_earlier_job
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.spec import PENDING
 from tests.support import jobs
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.judgements import write_judgements
@@ -320,7 +320,8 @@ def test_workers_read_the_plan_that_their_command_wrote_alone(tmp_path, listener
     """Also if somebody writes another one in its place while the run works."""
     options = jobs.job_options(write_dump(tmp_path / "dump", [20]), tmp_path / "out")
     job = jobs.start(jobs.prepare_score(options))
-    forge_plan(tmp_path / "out" / PENDING_FILE, name, listener.url)
+    (pending,) = (tmp_path / "out" / "_work").glob(f"*-{PENDING}")
+    forge_plan(pending, name, listener.url)
     with pytest.raises(Exception, match="is not the plan of this run") as raised:
         jobs.run_prepared(job)
     assert OtherPlanError.__name__ in repr(raised.value)

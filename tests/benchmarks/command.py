@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.records.records import find_parts
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import read_head
 from tests.benchmarks.harness import Recorder, interleave, run_command
 from tests.benchmarks.models import prepare
 from tests.benchmarks.texts import Pairs, mixed
@@ -28,7 +29,8 @@ def write_pair_groups(path: Path, pairs: Pairs, split_rows: int) -> None:
 
 def ends_of_parts(output: str | Path) -> list[tuple[float, int]]:
     """Return when each part of a finished run was written, and its rows, by time."""
-    records = find_parts(OutputFolder(str(output))).records.items()
+    folder = OutputFolder(str(output))
+    records = find_parts(folder, read_head(folder)).records.items()
     return sorted((Path(output, name).stat().st_mtime, one.num_rows) for name, one in records)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.records.records import PENDING_FILE
+from bertscore_beam.records.records import own_file
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.score import conclude
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.spec import PENDING, ScoreSpec
 from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
@@ -85,12 +85,13 @@ class Pool:
         if self.manner == DETACHED and self.fleet.is_calm:
             self.fleet.watch.going.add(self.spec.folder.lock.run)
         try:
-            plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
+            name = own_file(self.spec.run, PENDING)
+            plan = self.fleet.world.outside(lambda: self.spec.folder.read(name))
         except OSError as error:  # another run may have taken over since
             self.fleet.check_error(error, self.spec.folder.lock)
             self._fail(error)
             return
-        splits = list(plan_from_bytes(plan, PENDING_FILE).splits)
+        splits = list(plan_from_bytes(plan, PENDING).splits)
         chunks = split_chunks(splits, 2)  # two, as a rule
         self.tasks = [Task(self._scores(chunk)) for chunk in chunks]
         self._step()
@@ -232,5 +233,12 @@ class Pool:
         ]
 
     def _end(self) -> list[Task]:
-        totals = Totals.merge(self._results())
-        return [Task(lambda _: conclude._finish(totals, None, None, spec=self.spec))]
+        tried, spec = self._results(), self.spec
+        totals = Totals.merge(one.totals for one in tried)
+        made = [record for one in tried for record in conclude._made(one)]
+
+        def work(_: Worker) -> None:
+            conclude._finish(totals, made, None, None, spec=spec)
+            conclude._end(totals, None, spec=spec)
+
+        return [Task(work)]

@@ -112,9 +112,8 @@ def is_part(name: str) -> bool:
 
 
 def successful(files: Mapping[str, bytes]) -> str | None:
-    """Return the run that a valid marker names."""
-    marker, name = (_json(files.get(name)).get("run") for name in (SUCCESS_FILE, RUN_FILE))
-    return name if name is not None and marker == name else None
+    """Return the run that the marker names."""
+    return _json(files.get(SUCCESS_FILE)).get("token")
 
 
 def run_of(files: Mapping[str, bytes]) -> str | None:

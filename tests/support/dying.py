@@ -50,7 +50,7 @@ def arm(encoder):
         with (folder / "passes").open("a") as file:
             file.write(f"{os.getpid()}\\n")
         for number, how in enumerate(deaths):
-            if len(list(output.glob("[!_]*/**/part-*.parquet"))) < after * (number + 1):
+            if len(list(output.glob("_work/*/[0-9]*.pq"))) < after * (number + 1):
                 break
             try:
                 (folder / f"death-{number}").touch(exist_ok=False)

@@ -41,15 +41,17 @@ from torch import Tensor
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.run import lock
-from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder, successful_run
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
-from bertscore_beam.run.publication import WORK_FOLDER
+from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.run.publication import HEAD_FILE, WORK_FOLDER, successful_run
 from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.resolve import ModelFiles
 from bertscore_core.scorer_config import ScorerConfig
 from tests.support.baseline_tables import write_rows
 from tests.support.crawl_texts import sentences
 from tests.support.dumps import pair_rows, write_dump
+from tests.support.jobs import without_token
 from tests.support.judgements import judgement_rows, write_judgements
 from tests.support.quick_beam import remember
 from tests.support.text_files import to_jsonl, write_text
@@ -239,14 +241,14 @@ def _words(*words: object) -> Words:
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
 
-OF_A_RUN = ("run", "parts_of_earlier_runs", "parts_kept", "replaced", "digest", "part_version")
-OF_A_RUN += ("reused", "tokens", "batches", "padding")
+OF_A_RUN = ("run", "token", "epoch", "footer_digest", "digest", "part_version", "reused")
+OF_A_RUN += ("parts_of_earlier_runs", "parts_kept", "replaced", "tokens", "batches", "padding")
 """Fields of JSON that tell one run from another, at any depth; a file's digest is of these, too."""
 
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
 
-_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER, WORK_FOLDER)
+_NO_RESULTS = (MANIFEST_FOLDER, HEAD_FILE, INPUT_FOLDER, WORK_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
@@ -264,9 +266,13 @@ def state_of(folder: Path) -> State:
     found = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        if name.endswith(".jsonl.gz"):  # the name counts how often records were packed
-            lines = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
-            found |= {f"record of {line['part_name']}": _timeless(line) for line in lines}
+        if name.startswith(f"{MANIFEST_FOLDER}/parts-"):  # the name has a token
+            shard = json.loads(gzip.decompress(path.read_bytes()))
+            found |= {f"entry of {entry[0]}": _timeless(entry[4]) for entry in shard["entries"]}
+        elif path.name == HEAD_FILE:
+            found[name] = json.loads(path.read_bytes())["state"]
+        elif path.suffix == ".parquet":
+            found[name] = without_token(path.read_bytes())
         elif path.suffix == ".json" or path.name == "_SUCCESS":
             found[name] = _timeless(json.loads(path.read_bytes()))
         elif path.suffix == ".npz" and "scores" in path.parts:
@@ -391,7 +397,9 @@ class Workshop:
     def _claims(self, status: int, first: State, whole: State) -> str:
         """Say what is missing in a folder that is said to be whole."""
         state = state_of(self.out)
-        is_marked = successful_run(OutputFolder(str(self.out))) is not None
+        is_marked = False
+        with suppress(JobFailedError):  # it is being published
+            is_marked = successful_run(OutputFolder(str(self.out))) is not None
         if status == cli.DONE or (is_marked and results_of(state) != results_of(first)):
             return differences(results_of(state), results_of(whole))
         return ""

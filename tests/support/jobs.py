@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.dump.parquet import SEAL_KEY
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.records.record import TOKEN_KEY
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
-from bertscore_beam.score.job import build_score_pipeline, start_run, texts_to_import
+from bertscore_beam.score.job import build_score_pipeline, read_summary, start_run, texts_to_import
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}
@@ -89,9 +93,9 @@ def run_options(
 ) -> dict[str, Any]:
     """Prepare and run a job and return its summary."""
     planned = plan_imported(options)
-    job = start(resume_score(planned, OutputFolder(planned.output)))
-    folder = job.spec.folder
+    folder = own(planned.output)
     try:
+        job = start_run(resume_score(planned, folder))
         import_here(missing_imports(planned.texts, job.diff.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
@@ -106,7 +110,7 @@ def run_prepared(
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
     add_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
-    return job.spec.folder.read_json(SUMMARY_FILE)
+    return read_summary(job.spec)
 
 
 def summary_of(output: Path) -> dict[str, Any]:
@@ -115,9 +119,18 @@ def summary_of(output: Path) -> dict[str, Any]:
 
 
 def parts_of(output: Path) -> dict[str, bytes]:
-    """Return the bytes of all parts of a run, by their names."""
+    """Return the bytes of all parts of a run, but for token and seal, by their names."""
     found = sorted(Path(output).glob("[!_.]*/**/part-*.parquet"))
-    return {str(path.relative_to(output)): path.read_bytes() for path in found}
+    return {str(path.relative_to(output)): without_token(path.read_bytes()) for path in found}
+
+
+def without_token(data: bytes) -> bytes:
+    """Return the bytes of a part with zeros in the places of its token and its seal."""
+    metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+    for key in (TOKEN_KEY, SEAL_KEY):
+        if value := metadata.get(key):
+            data = data.replace(value, b"0" * len(value))
+    return data
 
 
 def summed(output: Path) -> dict[str, Any]:

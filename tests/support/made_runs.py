@@ -19,11 +19,19 @@ from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.records.groups import summary_of
-from bertscore_beam.records.record import LanguageRows, PartRecord, part_to_bytes
-from bertscore_beam.records.records import find_parts, shards_of
+from bertscore_beam.records.record import LanguageRows, PartRecord, part_to_bytes, read_record
+from bertscore_beam.records.records import is_part_name
 from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize, summary_of_languages
-from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import (
+    FORMAT,
+    MANIFEST_FOLDER,
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+)
 from bertscore_beam.run.identity import identity_digest
+from bertscore_beam.run.publication import HEAD_FILE, PUBLISHED, Entry, Head, Shard
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import Signature
 from bertscore_core.work import Work
@@ -131,7 +139,7 @@ def made_run(
         started=started,
         gates=Gates(max_reject_fraction=1.0),
     )
-    summary = summarize(start, totals, stated, missing=0, doubled=0)
+    summary = summarize(start, totals, stated, missing=0)
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     summary["metrics"] = {name: {} for name, column in columns.METRICS.items() if column in added}
     if signatures:
@@ -149,10 +157,21 @@ def made_run(
     }
     _write(folder / RUN_FILE, to_json({"format": FORMAT, **run}, indent=2))
     _write(folder / SUMMARY_FILE, to_json(summary, indent=2))
-    _write(folder / SUCCESS_FILE, to_json({"run": run["run"]}))
-    for name, data in shards_of(find_parts(OutputFolder(str(folder))).records):
-        _write(folder / name, data)
+    publish_by_hand(folder, run["run"])
     return folder
+
+
+def publish_by_hand(folder: Path, token: str) -> None:
+    """Write a manifest of the parts in a folder, and `_SUCCESS`."""
+    entries, source = [], OutputFolder(str(folder))
+    for name, stored in sorted(source.each_stored()):
+        if is_part_name(name) and (record := read_record(source, name, stored)) is not None:
+            entries.append(Entry(name, "", stored.size, stored.content, record.to_note()))
+    shard = f"{MANIFEST_FOLDER}/parts-{token}-00000.json.gz"
+    _write(folder / shard, Shard(entries, {}).to_bytes())
+    head = Head(epoch=1, token=token, state=PUBLISHED, shards=[shard], succeeds=True)
+    _write(folder / HEAD_FILE, head.to_json())
+    _write(folder / SUCCESS_FILE, to_json({"epoch": 1, "token": token}))
 
 
 def _tables(inputs: Mapping[str, pa.Table | Sequence[pa.Table]]) -> Iterator[pa.Table]:
@@ -185,7 +204,8 @@ def _write_part(
         summary=summary_of(table),
         languages=languages,
     )
-    _write(folder / name, part_to_bytes(table.replace_schema_metadata(dict(notes)), record))
+    table = table.replace_schema_metadata(dict(notes))
+    _write(folder / name, part_to_bytes(table, record, token="0" * 16))
     return record
 
 

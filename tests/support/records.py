@@ -1,16 +1,20 @@
-"""Damage to the parts of a folder, and parts that are not listed, as a killed run leaves them."""
+"""Damage to the parts of a folder, parts that are not listed, and the records of parts."""
 
-import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bertscore_beam.records.records import SHARDS_FOLDER
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import find_parts
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_beam.run.publication import read_head
 
 
 def forget(output: Path) -> None:
     """Delete the manifest of a folder: the parts are left, each with the record in its footer."""
-    shutil.rmtree(output / SHARDS_FOLDER)
+    for shard in (output / MANIFEST_FOLDER).glob("parts-*"):
+        shard.unlink()
 
 
 def flip_column(part: Path, name: str) -> None:
@@ -22,3 +26,9 @@ def flip_column(part: Path, name: str) -> None:
     data = bytearray(part.read_bytes())
     data[start + chunk.total_compressed_size - 1] ^= 1  # not of the header of a page
     part.write_bytes(data)
+
+
+def records_in(output: Path) -> Mapping[str, PartRecord]:
+    """Return the records of the parts that are published in a folder, by part name."""
+    folder = OutputFolder(str(output))
+    return find_parts(folder, read_head(folder)).records

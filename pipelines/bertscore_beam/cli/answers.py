@@ -30,8 +30,9 @@ from bertscore_beam.records.finished import (
     without_other_formats,
 )
 from bertscore_beam.records.groups import group_name
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.output import BROKEN, DONE, UNJUDGED, WORSE, Outcome, TextTable
+from bertscore_beam.run.publication import successful_run
 from bertscore_core.errors import ConfigError
 
 _STATUSES = {True: DONE, False: WORSE, None: UNJUDGED}

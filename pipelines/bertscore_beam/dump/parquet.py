@@ -171,6 +171,15 @@ def fetch_columns(
             fetch(source, start, max(place + size for place, size in places))
 
 
+def footer_digest_of(data: bytes) -> str:
+    """Return the same of a file as bytes."""
+    return digest_of(data[_footer_start(data) :])
+
+
+def _footer_start(data: bytes) -> int:
+    return len(data) - _END_BYTES - int.from_bytes(data[-_END_BYTES:-4], "little")
+
+
 def _read_copy(path: str) -> bytes:
     """Return a copy of a footer, a Parquet file without rows."""
     data = read_bytes(path)
@@ -380,7 +389,7 @@ _NO_SEAL = _SEAL_MARK + bytes(32).hex().encode()[:32]
 
 
 def _sealed(data: bytes) -> bytes:
-    start = len(data) - _END_BYTES - int.from_bytes(data[-_END_BYTES:-4], "little")
+    start = _footer_start(data)
     before, footer = data[:start], data[start:]
     return before + _with_seal(footer, _NO_SEAL, _seal_of(footer))
 

@@ -45,7 +45,8 @@ from bertscore_beam.records.groups import (
     language_order,
     merge_groups,
 )
-from bertscore_beam.run.folder import OutputFolder, successful_run
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import successful_run
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import STATISTIC_BINS, ScoreStatistics
 

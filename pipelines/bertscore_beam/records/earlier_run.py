@@ -15,7 +15,8 @@ from bertscore_beam.records.finished import RunNotes, read_notes
 from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.records import has_parts
 from bertscore_beam.records.row_scores import NO_SETTING
-from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder, successful_run
+from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder
+from bertscore_beam.run.publication import successful_run
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature, score_differences
 

@@ -19,8 +19,8 @@ from bertscore_beam.files.checked import from_json, typed
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.record import PartRecord, is_whole
-from bertscore_beam.records.records import find_parts
+from bertscore_beam.records.record import PartRecord, is_whole, record_of
+from bertscore_beam.records.records import published_entries
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -29,8 +29,8 @@ from bertscore_beam.run.folder import (
     OtherFormatError,
     OutputFolder,
     run_from_json,
-    successful_run,
 )
+from bertscore_beam.run.publication import Head, is_success, read_head, readable_head
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
@@ -199,10 +199,16 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
                 f"{source.shown!r} is not a scoring run: it has no {RUN_FILE}; expected the "
                 "output folder of `score`. Check the path."
             )
-        if successful_run(source) is None:
+        head = readable_head(source)
+        if head is None or not is_success(source, head):
             raise ConfigError(why_not_done(source))
         summary = _read_summary(source)
-        records = _whole_parts(source, summary)
+        records = _whole_parts(source, head, summary)
+        if read_head(source) != head:
+            raise InputError(
+                f"the run in {source.shown!r} cannot be read now: got scores that have been "
+                "replaced since; expected them to stay. Give the command again."
+            )
     return FinishedRun(
         folder=source, notes=notes, summary=summary, records=records, metrics=tuple(summary.metrics)
     )
@@ -306,8 +312,16 @@ def utc(seconds: float) -> datetime:
         raise ValueError(f"{seconds} seconds since 1970") from error
 
 
-def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord, ...]:
-    whole = [*find_parts(source, is_read_only=True).records.values()]
+def _whole_parts(source: OutputFolder, head: Head, summary: RunSummary) -> tuple[PartRecord, ...]:
+    """Return the records of the parts that are there, with the sizes that the manifest lists.
+
+    Of a copy of a folder all files have other versions; each is checked when it is read.
+    """
+    sizes = source.files(suffix=".parquet")
+    listed = published_entries(source, head).values()
+    records = (record_of(entry.note) for entry in listed if entry.note)
+    found = filter(None, records)
+    whole = [record for record in found if sizes.get(record.part_name) == record.part_bytes]
     rows = sum(record.num_rows for record in whole)
     if (len(whole), rows) != (summary.parts, summary.rows):
         raise InputError(
@@ -396,7 +410,7 @@ def open_part(
     folder: OutputFolder, record: PartRecord, *, whole: bool = False
 ) -> Iterator[pq.ParquetFile]:
     """Open a part, which is checked; as a whole if all of it is wanted. See `read_columns`."""
-    path = folder.path(record.part_name)
+    path = folder.path(record.file)
     with open_parquet(path, whole=whole, footer=record.footer_digest) as (file, _):
         yield file
 

@@ -525,22 +525,18 @@ def with_language(group: Group) -> Group:
     return (language_name(language_of(group[0])), *group[1:])
 
 
-def write_groups(
-    folder: OutputFolder, rows: Sequence[GroupRow], by: Sequence[str]
-) -> dict[str, Any]:
-    """Write the table of groups into the folder of their run; return what the summary has of them.
+def groups_to_bytes(rows: Sequence[GroupRow], by: Sequence[str]) -> tuple[bytes, dict[str, Any]]:
+    """Return the table of groups, and what the summary has of them.
 
-    Nothing is written if there are too many: a run that has been scored does not fail for them.
+    Both are empty if there are too many: a run that has been scored does not fail for them.
 
     Args:
-        folder: The folder.
         rows: All rows together first, then the groups in order.
         by: The group columns.
     """
     if not by or (len(rows) < 2 and rows[0].values["rows"]):
-        return {}
-    folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(rows, by)))
-    return {"groups": _summary_of_groups(rows, by)}
+        return b"", {}
+    return table_to_bytes(table_of_groups(rows, by)), {"groups": _summary_of_groups(rows, by)}
 
 
 def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:

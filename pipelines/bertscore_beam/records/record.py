@@ -66,8 +66,8 @@ class PartRecord:
         input_rows: Rows that were read, if each may have several candidates; None if one each.
         part_bytes: Size of the part in bytes. This and what follows is known of a part that is
             there, and is not in its footer.
-        part_version: Its version, as `told_version` returns it.
         footer_digest: Digest of its footer, for those who read some of its columns.
+        staged: Where the part is staged; "" if it is under its name.
     """
 
     part_name: str
@@ -88,8 +88,8 @@ class PartRecord:
     input_rows: int | None = None
     tokenized: int = 0
     part_bytes: int = 0
-    part_version: str = ""
     footer_digest: str = ""
+    staged: str = ""
 
     @classmethod
     def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":
@@ -101,6 +101,11 @@ class PartRecord:
             **_file_fields(split),
             **made,
         )
+
+    @property
+    def file(self) -> str:
+        """Where the part is, below the output folder."""
+        return self.staged or self.part_name
 
     @property
     def rows_read(self) -> int:
@@ -127,15 +132,21 @@ class PartRecord:
         texts = f"{self.digests.candidates}-{self.digests.references}"
         return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
 
-    def to_json(self, *, is_found: bool = False) -> bytes:
-        """Return the record as JSON; if it is found, with what is known of the part beside."""
+    def to_json(self) -> bytes:
+        """Return the record as JSON, without what is known of its part beside."""
         content = asdict(self)
-        for name in () if is_found else _FOUND:
+        for name in _FOUND:
             del content[name]
         return to_json(content)
 
+    def to_note(self) -> dict[str, Any]:
+        """Return the record as a manifest has it."""
+        content = asdict(self)
+        del content["staged"]
+        return content
 
-_FOUND = ("part_bytes", "part_version", "footer_digest")
+
+_FOUND = ("part_bytes", "footer_digest", "staged")
 
 
 def _file_fields(split: Split) -> dict[str, Any]:
@@ -149,7 +160,15 @@ _NAMES = {field.name for field in fields(PartRecord)}
 def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged."""
     try:
-        content = from_json(data)
+        return record_of(from_json(data))
+    except ValueError:
+        return None
+
+
+def record_of(note: Mapping[str, Any]) -> PartRecord | None:
+    """Return the record in a manifest; None if it is none."""
+    try:
+        content = dict(note)
         if not content.keys() <= _NAMES:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
@@ -169,23 +188,40 @@ def _has_sums(summary: ScoreSummary) -> bool:
     )
 
 
-def part_to_bytes(table: pa.Table, record: PartRecord, *, utc_times: bool = False) -> bytes:
-    """Return a part with its record in its footer. Equal rows and records give equal bytes."""
+TOKEN_KEY = b"bertscore.token"
+"""Key of what is new at each write, so that no part ever has the version of an earlier one."""
+
+
+def part_to_bytes(
+    table: pa.Table, record: PartRecord, *, token: str, utc_times: bool = False
+) -> bytes:
+    """Return a part with its record in its footer.
+
+    Equal rows and records give equal bytes, but for the token and the seal.
+    """
     metadata = table.schema.metadata or {}  # also those of a part that was the input
     table = table.replace_schema_metadata(
-        {key: value for key, value in metadata.items() if key not in (RECORD_KEY, SEAL_KEY)}
+        {key: value for key, value in metadata.items() if key not in _OF_A_PART}
     )
-    return write_part(table, utc_times=utc_times, notes={RECORD_KEY: record.to_json()})
+    notes = {RECORD_KEY: record.to_json(), TOKEN_KEY: token.encode()}
+    return write_part(table, utc_times=utc_times, notes=notes)
 
 
-def read_record(folder: OutputFolder, name: str, stored: Stored) -> PartRecord | None:
+_OF_A_PART = (RECORD_KEY, TOKEN_KEY, SEAL_KEY)
+
+
+def read_record(
+    folder: OutputFolder, name: str, stored: Stored, staged: str = ""
+) -> PartRecord | None:
     """Read the record of a part from its footer; None if it is no part, or its footer is damaged.
+
+    `staged` is where the part is staged; "" if it is under its name.
 
     Raises:
         OSError: It cannot be reached.
     """
     try:
-        path, version = folder.path(name), told_version(stored)
+        path, version = folder.path(staged or name), told_version(stored)
         with open_parquet(path, size=stored.size, version=version) as (file, source):
             data = (file.metadata.metadata or {}).get(RECORD_KEY)
             record = None if data is None else record_from_json(data)
@@ -194,7 +230,7 @@ def read_record(folder: OutputFolder, name: str, stored: Stored) -> PartRecord |
             digest = source_footer_digest(source)
     except (InputError, FileNotFoundError):
         return None
-    return replace(record, part_bytes=stored.size, part_version=version, footer_digest=digest)
+    return replace(record, part_bytes=stored.size, footer_digest=digest, staged=staged)
 
 
 def told_version(stored: Stored) -> str:
@@ -208,7 +244,7 @@ def is_whole(folder: OutputFolder, record: PartRecord) -> bool:
     Raises:
         OSError: It cannot be reached.
     """
-    path, digest = folder.path(record.part_name), record.footer_digest
+    path, digest = folder.path(record.file), record.footer_digest
     try:
         with open_parquet(path, size=record.part_bytes, whole=True, footer=digest) as (file, _):
             rows = sum(len(batch) for batch in file.iter_batches())

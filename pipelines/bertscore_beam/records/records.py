@@ -1,63 +1,86 @@
 """The parts of an output folder, each with the record in its footer.
 
-    OUT/<input name>/part-000000020000.parquet   a part, whole or missing
-    OUT/_manifest/parts/<digest>.jsonl.gz        records of the parts of a run that has ended
-    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz inputs of the workers
-    OUT/_rejects/...                             rows, splits and files without scores
+    OUT/<input name>/part-000000020000.parquet    a part that is published, whole or missing
+    OUT/_manifest/parts-...                       what is published, with the records of parts
+    OUT/_work/<input>/<first row>.<made of>-<digest>-<token>.pq        a part that is staged
+    OUT/_work/rejects/<input>/<first row>.<made of>-<digest>-<token>.pq  its rows without scores
 
-A part vouches for itself. The manifest saves requests: it holds the records of many parts in one
-file, each with the version that its part had. The footer of one that has another now is read.
+A part vouches for itself. The manifest saves requests: it has the records of many parts in one
+file. The footer of a part that is not as the manifest lists it is read.
 """
 
-import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from bertscore_beam.files.checked import digest_of, unpacked
+from bertscore_beam.dump.splits import Split, note_name
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
-from bertscore_beam.files.read import in_parallel, read_each
-from bertscore_beam.records.record import PartRecord, read_record, record_from_json, told_version
-from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER
-from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.files.read import in_parallel
+from bertscore_beam.records.record import PartRecord, is_whole, read_record, record_of
+from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER, rows_path
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
+from bertscore_beam.run.publication import (
+    WORK_FOLDER,
+    Entry,
+    Head,
+    read_shards,
+    staged_name,
+    staged_parts,
+)
 
-SHARDS_FOLDER = "_manifest/parts"
-SHARD_RECORDS = 10_000
-"""Most records in a file: about a megabyte, compressed."""
-_SHARDS_AT_ONCE = 4
-
-PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
 
-def delete_plans(folder: OutputFolder) -> None:
-    """Delete the plans, which only the workers need; they may contain credentials in paths."""
-    folder.delete(PLAN_FILE, PENDING_FILE)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundParts:
-    """The parts that a look over an output folder has found.
+    """What a look over an output folder has found.
 
     Attributes:
-        records: Their records, by part name.
-        unverified: Those that the manifest does not list as they are: not all of their bytes have
-            been seen since they were written, or changed. In a store that tells no versions, all.
+        records: The records of parts under their names, by part name.
+        unverified: Those that are not as the manifest lists them: not all of their bytes have been
+            seen since they were written, or changed. Where a store tells of no contents, all.
         unreadable: Files with the names of planned parts that hold none.
         others: All other files, but lists of rejected rows.
+        published: What the manifest lists, by name.
+        files: All files, as they are listed.
     """
 
     records: Mapping[str, PartRecord] = field(default_factory=dict)
     unverified: frozenset[str] = frozenset()
     unreadable: frozenset[str] = frozenset()
     others: tuple[str, ...] = ()
+    published: Mapping[str, Entry] = field(default_factory=dict)
+    files: Mapping[str, Stored] = field(default_factory=dict)
+
+    def entries(self, part_name: str) -> Iterator[Entry]:
+        """Yield the entries of a part under its name, which stays, as its files are now."""
+        record = self.records.get(part_name)
+        note = {} if record is None else record.to_note()
+        for name in (part_name, rows_path(part_name)):
+            if (stored := self.files.get(name)) is not None:
+                yield Entry(name, "", stored.size, stored.content, note)
+                note = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all parts that are published are there, with their sizes."""
+        sizes = {name: stored.size for name, stored in self.files.items()}
+        parts = (entry for entry in self.published.values() if entry.note)
+        return all(sizes.get(entry.name) == entry.size for entry in parts)
+
+    @property
+    def earlier(self) -> Iterator[str]:
+        """The names of all files that a publication replaces or deletes."""
+        yield from self.published
+        yield from (name for name in self.records if name not in self.published)
 
 
 def find_parts(
-    folder: OutputFolder, planned: Iterable[str] = (), *, is_read_only: bool = False
+    folder: OutputFolder, head: Head | None, planned: Iterable[str] = (), *, is_read: bool = True
 ) -> FoundParts:
     """Look over an output folder.
 
@@ -66,76 +89,152 @@ def find_parts(
 
     Args:
         folder: The folder.
+        head: Its head.
         planned: The names of the parts that a run plans.
-        is_read_only: Whether the parts are only read. Then a part counts as listed if it has the
-            size: of a copy of a folder all files have other versions, and each is checked when it
-            is read.
+        is_read: Whether the footers of parts are read that are not as the manifest lists them.
     """
-    files: dict[str, Stored] = {}
-    others = []
-    for name, stored in folder.each_stored():
+    listed = dict(folder.each_stored())
+    files, others = [], []
+    for name in listed:
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
-            files[name] = stored
+            files.append(name)
         elif not name.startswith(f"{REJECTED_ROWS_FOLDER}/"):
             others.append(name)
     runs = runs_below(others)
-    for name in [name for name in files if is_below(name, runs)]:
-        del files[name]
+    parts = {name for name in files if not is_below(name, runs)}
+    published = published_entries(folder, head)
     records = {}
-    for record in _listed(folder, others):
-        stored = files.get(record.part_name, Stored(-1, "", ""))
-        is_same = is_read_only or told_version(stored) == record.part_version != ""
-        if is_same and stored.size == record.part_bytes:
-            records[record.part_name] = record
-    left = files.keys() - records.keys()
+    for name in sorted(parts & published.keys()):
+        entry = published[name]
+        if entry.content and entry.is_there(listed[name]):
+            record = record_of(entry.note)
+            if record is not None and record.part_name == name:
+                records[name] = record
+    left = parts - records.keys() if is_read else set()
     wanted = left.intersection(planned) if left else set()
-    named = [name for name in left if _PART_FILE.fullmatch(name.rpartition("/")[2])]
-    unsure = sorted(wanted.union(named))
-    read = in_parallel(lambda name: read_record(folder, name, files[name]), unsure)
+    unsure = sorted(wanted.union(name for name in left if is_part_name(name)))
+    read = in_parallel(lambda name: read_record(folder, name, listed[name]), unsure)
     found = {name: record for name, record in zip(unsure, read, strict=True) if record is not None}
     return FoundParts(
         records=records | found,
         unverified=frozenset(found),
         unreadable=frozenset(wanted - found.keys()),
         others=tuple(others),
+        published=published,
+        files=listed,
     )
 
 
 def has_parts(folder: OutputFolder) -> bool:
     """Tell whether a folder has a file with the name of a part."""
-    return any(_PART_FILE.fullmatch(name.rpartition("/")[2]) for name, _ in folder.each_stored())
+    return any(is_part_name(name) for name, _ in folder.each_stored())
 
 
-def _listed(folder: OutputFolder, names: Iterable[str]) -> Iterator[PartRecord]:
-    """Yield the records of the manifest; what is damaged is left out."""
-    shards = (folder.path(name) for name in names if name.startswith(f"{SHARDS_FOLDER}/"))
-    for data in read_each(shards, _SHARDS_AT_ONCE):
-        try:
-            lines = [] if data is None else unpacked(data).splitlines()
-        except ValueError:
-            continue
-        yield from filter(None, map(record_from_json, lines))
+def is_part_name(name: str) -> bool:
+    """Tell whether a file has the name of a part."""
+    return _PART_FILE.fullmatch(name.rpartition("/")[2]) is not None
 
 
-def write_manifest(folder: OutputFolder, records: Mapping[str, PartRecord]) -> None:
-    """Write the records of all parts of a run that ends, in the place of those before.
+def published_entries(folder: OutputFolder, head: Head | None) -> dict[str, Entry]:
+    """Return what a head lists, by name; shards that are damaged or gone are left out."""
+    shards = read_shards(folder, [] if head is None else head.shards)
+    return {entry.name: entry for shard in shards if shard for entry in shard.entries}
 
-    Equal parts give equal files. If it is cut off there is more than needed, and nothing wrong.
+
+# Parts that are staged, under what they are made of.
+
+
+@dataclass(frozen=True, slots=True)
+class StagedParts:
+    """The parts that are staged in a folder, and what lies beside them.
+
+    Attributes:
+        below: Where a run stages.
+        names: The part that counts, by what it is made of.
+        files: All files, as they are listed.
     """
-    earlier = {f"{SHARDS_FOLDER}/{name}" for name in folder.files(SHARDS_FOLDER)}
-    written = set()
-    for shard, data in shards_of(records):
-        if shard not in earlier:
-            folder.write(shard, data)
-        written.add(shard)
-    folder.delete(*(earlier - written))
+
+    below: str
+    names: Mapping[str, str]
+    files: Mapping[str, Stored]
+
+    @classmethod
+    def among(cls, below: str, files: Mapping[str, Stored]) -> "StagedParts":
+        """Find them among files."""
+        folders: dict[str, list[str]] = {}
+        for name in files:
+            if name.startswith(f"{below}/"):
+                folders.setdefault(name.rpartition("/")[0], []).append(name)
+        names = {
+            f"{folder.removeprefix(below).strip('/')}/{made_of}": name
+            for folder, inside in folders.items()
+            for made_of, name in staged_parts(inside, folder).items()
+        }
+        return cls(below, names, files)
+
+    def read(self, folder: OutputFolder, split: Split, made_of: str) -> PartRecord | None:
+        """Read the record of the part that is staged of a split; None without a whole one."""
+        if (name := self.names.get(made_of)) is None:
+            return None
+        record = read_record(folder, split.part_name, self.files[name], name)
+        if record is None or not is_whole(folder, record):
+            return None
+        has_all = record.summary.scored == record.summary.rows
+        is_beside = has_all or folder.exists(rejects_beside(name, self.below))
+        return record if is_beside else None
 
 
-def shards_of(records: Mapping[str, PartRecord]) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a manifest: their names, which follow from what is in them, and bytes."""
-    names = sorted(records)
-    for start in range(0, len(names), SHARD_RECORDS):
-        some = names[start : start + SHARD_RECORDS]
-        lines = b"\n".join(records[name].to_json(is_found=True) for name in some)
-        yield f"{SHARDS_FOLDER}/{digest_of(lines)}.jsonl.gz", gzip.compress(lines, mtime=0)
+def place_of(part_name: str) -> str:
+    """Return where parts of a split are staged: the folder, and how their names begin."""
+    return note_name(part_name).replace("/part-", "/")
+
+
+def made_of(split: Split, job: str, idf: str, labels: Mapping[str, str], digests: object) -> str:
+    """Return what names the part of a split, below where its run stages.
+
+    Args:
+        split: The split.
+        job: Digest of the run's identity.
+        idf: Fingerprint of its idf table; "" without one.
+        labels: Label of the setting of each language; empty if all rows are scored alike.
+        digests: Those of its rows, where nothing else tells one version of the file from another.
+    """
+    made: dict[str, object] = {
+        "rows": split.num_rows,
+        "file_rows": split.file_rows,
+        "size": split.file_size,
+    }
+    made |= {"version": split.file_version, "reading": split.reading, "job": job, "idf": idf}
+    made |= {"labels": dict(labels), "digests": "" if split.file_version else repr(digests)}
+    return f"{place_of(split.part_name)}.{digest_of(to_json(made), 16)}"
+
+
+def entries_of(record: PartRecord, below: str) -> Iterator[Entry]:
+    """Yield what is to be published of a staged part."""
+    note = replace(record, staged="").to_note()
+    yield Entry(record.part_name, record.staged, record.part_bytes, note=note)
+    if record.summary.scored < record.summary.rows:
+        yield Entry(rows_path(record.part_name), rejects_beside(record.staged, below))
+
+
+def rejects_beside(staged: str, below: str) -> str:
+    """Return where the rows without scores of a staged part are listed."""
+    return f"{below}/rejects/{staged.removeprefix(f'{below}/')}"
+
+
+def part_staged(below: str, made: str, record: PartRecord, token: str) -> str:
+    """Return where a part is staged."""
+    return staged_name(below, made, digest_of(record.to_json(), 16), token)
+
+
+def longest(part_name: str) -> str:
+    """Return a path that is as long as any under which a part, or what is beside it, is staged."""
+    below = f"{WORK_FOLDER}/over-0000000000"
+    made = f"{place_of(part_name)}.{'0' * 16}"
+    return rejects_beside(staged_name(below, made, "0" * 16, "0" * 16), below)
+
+
+def own_file(token: str, name: str) -> str:
+    """Return where a run stages a file that there is once in a folder."""
+    return f"{WORK_FOLDER}/{token}-{name.replace('/', '-')}"

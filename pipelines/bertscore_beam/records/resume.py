@@ -1,9 +1,10 @@
 """Compare an output folder with a plan: which parts are done, stale, missing or reusable.
 
 A part is done if its record is of the same settings and of the same rows of the same version of the
-file, and the manifest lists it as it is. If it has changed since, the workers read it to its end.
-If the version of the file differs, or is unknown, the split is scored again, and its rows take the
-scores that earlier parts have of them. A part is a function of its split and the signature.
+file, and the manifest lists it as it is. If it is staged, or has changed since, the workers read it
+to its end. If the version of the file differs, or is unknown, the split is scored again, and its
+rows take the scores that earlier parts have of them. A part is a function of its split and the
+signature.
 """
 
 import json
@@ -14,13 +15,10 @@ from typing import Any
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import FoundParts
-from bertscore_beam.records.rejects import FILES_FILE, REJECTED_ROWS_FOLDER, rows_path
+from bertscore_beam.records.records import FoundParts, made_of
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import Totals
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import SignatureError
 
 
@@ -55,17 +53,14 @@ class FolderDiff:
 
     Attributes:
         pending: Splits to score, in the order of the plan.
-        unsure: Splits whose parts are valid if they are whole, and their rows, and the idf table,
-            are still the same.
+        unsure: Splits whose parts are staged, or are valid if they are whole, and their rows, and
+            the idf table, are still the same.
         work: Both, in the order of the plan: at the end of a run the splits without a valid part.
         carried: Totals of the parts that are done; of none at the end of a run.
-        outdated: Parts of pending splits. They are deleted first, so that none of them is left if
-            the run fails.
-        stale: Parts of the plan's inputs that match none of its splits, cut by other sizes. Their
-            rows are also in other parts, so they must be deleted before a run ends.
-        orphans: Parts of inputs that are not in the plan: missing, renamed or rejected. They are
-            only reported: a plan cannot decide whether to keep them.
-        rows_at_risk: Rows of the parts that are deleted, or compared with the input: at the end of
+        stale: Parts of the plan's inputs that match none of its splits, cut by other sizes.
+        orphans: Parts of inputs that are not in the plan: missing, renamed or rejected. They stay:
+            a plan cannot decide whether to keep them.
+        rows_at_risk: Rows of the parts that are replaced, or compared with the input: at the end of
             a run those that remain since their splits could not be scored.
     """
 
@@ -74,7 +69,6 @@ class FolderDiff:
     work: tuple[Split, ...]
     done: tuple[Split, ...]
     carried: Totals
-    outdated: tuple[str, ...]
     stale: tuple[str, ...]
     orphans: tuple[str, ...]
     rows_at_risk: int
@@ -87,6 +81,7 @@ def compare_with_plan(
     idf: str | None,
     labels: Mapping[str, str],
     *,
+    staged: Collection[str] = (),
     at_end: bool = False,
 ) -> FolderDiff:
     """Compare an output folder with a plan.
@@ -98,22 +93,26 @@ def compare_with_plan(
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
+        staged: What staged parts are made of.
         at_end: Whether the run has just read the rows and the parts: an unknown version of a file
             is no longer a doubt.
     """
     splits, left = plan.splits, dict(found.records)
     carried, rows_at_risk = Totals(), 0
-    outdated: list[str] = []
     states = [_PENDING] * len(splits)
     for place, split in enumerate(splits):
-        name = split.part_name
-        record = left.pop(name, None)
+        record = left.pop(split.part_name, None)
         if record is not None and may_be_valid(split, record, job_digest, idf, labels):
-            is_sure = idf is not None and (name not in found.unverified or at_end)
+            is_sure = idf is not None and (split.part_name not in found.unverified or at_end)
             is_same = record.covers(split) if at_end else record.is_current(split)
             states[place] = _DONE if is_sure and is_same else _UNSURE
-        elif record is not None or name in found.unreadable:
-            outdated.append(name)
+        elif (
+            staged
+            and idf is not None
+            and split.file_version
+            and made_of(split, job_digest, idf, labels, None) in staged
+        ):
+            states[place] = _UNSURE
         if record is not None and states[place] == _DONE:
             if not at_end:
                 carried += Totals.of_record(record)
@@ -131,30 +130,10 @@ def compare_with_plan(
         work=work,
         done=done,
         carried=carried,
-        outdated=tuple(sorted(outdated)),
         stale=stale,
         orphans=tuple(sorted(left.keys() - {*stale})),
         rows_at_risk=rows_at_risk + (0 if at_end else sum(left[name].num_rows for name in stale)),
     )
-
-
-def make_way(folder: OutputFolder, *, gone: Collection[str], kept: Iterable[str]) -> None:
-    """Delete an earlier success, some parts, and what lies beside parts that are not kept.
-
-    Args:
-        folder: The folder.
-        gone: Parts to delete.
-        kept: Parts whose rejected rows stay.
-    """
-    # One after the other, the marker first: the summary must not be missing beside a marker.
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
-        folder.delete(name)
-    folder.delete_temporary()
-    notes = {f"{REJECTED_ROWS_FOLDER}/{name}" for name in folder.files(REJECTED_ROWS_FOLDER)}
-    notes.difference_update(map(rows_path, kept))
-    folder.delete(*gone)
-    folder.delete(*notes)
-    folder.delete_empty_folders(REJECTED_ROWS_FOLDER)
 
 
 def input_of(part_name: str) -> str:

@@ -42,6 +42,7 @@ from bertscore_beam.records.row_scores import (
     read_row_scores,
 )
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import readable_head
 from bertscore_core.errors import InputError, load_json
 
 TABLES_FOLDER = "_work/earlier"
@@ -153,7 +154,7 @@ def map_table(file: IO[bytes], *, is_checked: bool = False) -> ScoreTable:
 
 def list_earlier(folder: OutputFolder, source: OutputFolder) -> str:
     """Write which parts an earlier run has; return the name of the list."""
-    found = find_parts(source, is_read_only=True).records
+    found = find_parts(source, readable_head(source)).records
     records = [found[name] for name in sorted(found)]
     table = pa.table(
         {

@@ -75,8 +75,12 @@ class Totals(Sums):
 
     @classmethod
     def of_kept(cls, record: PartRecord) -> "Totals":
-        """Return those of a part of an earlier run that is still valid."""
-        return replace(cls.of_record(record), parts_kept=1, kept_rows=record.num_rows)
+        """Return those of a part of an earlier run that is still valid.
+
+        One that an earlier try has staged replaces what is published as one that is scored.
+        """
+        kept_rows = 0 if record.staged else record.num_rows
+        return replace(cls.of_record(record), parts_kept=1, kept_rows=kept_rows)
 
     @classmethod
     def of_failed(cls, split: Split, reason: str) -> "Totals":
@@ -158,7 +162,6 @@ def summarize(
     signature: str | None,
     *,
     missing: int,
-    doubled: int,
     restarts: int = 0,
     untouched_rows: int = 0,
     whole_idf: bool = True,
@@ -173,7 +176,6 @@ def summarize(
         new: Totals of this run.
         signature: How the scores were made; None if that depends on the language of a row.
         missing: Number of planned parts that are missing or not valid.
-        doubled: Number of parts in the folder with rows of planned parts.
         restarts: How many deaths of workers the run has survived.
         untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
         whole_idf: Whether the idf table was counted over every file.
@@ -194,7 +196,7 @@ def summarize(
         start.num_rejected_files / start.files if start.files else 0.0,
     )
     counted = total.parts == start.parts and start.rows in (None, summary.rows)
-    whole = not start.num_unreachable_files and not missing and not doubled and whole_idf
+    whole = not start.num_unreachable_files and not missing and whole_idf
     complete = counted and whole
     input_rows = total.input_rows + total.failed_rows if start.rows is None else start.rows
     gates, most_cut = start.gates, start.gates.max_truncated_fraction
@@ -247,7 +249,6 @@ def summarize(
         "num_unreachable_files": start.num_unreachable_files,
         "rejected_files": dict(start.rejected_files),
         "missing_parts": missing,
-        "doubled_parts": doubled,
         "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),

@@ -212,7 +212,12 @@ class OtherFormatError(BertScoreError):
 
 def write_run(folder: OutputFolder, content: Mapping[str, Any]) -> None:
     """Write `_run.json`."""
-    folder.write_json(RUN_FILE, {"format": FORMAT, **content})
+    folder.write(RUN_FILE, run_to_bytes(content))
+
+
+def run_to_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the content of `_run.json`."""
+    return to_json(nan_to_null({"format": FORMAT, **content}), indent=2)
 
 
 def run_from_json(folder: OutputFolder, data: bytes) -> dict[str, Any]:
@@ -295,8 +300,8 @@ def is_marked_by(folder: OutputFolder, run: str) -> bool:
     return bool(run) and _run_of(folder, SUCCESS_FILE) == run
 
 
-def successful_run(folder: OutputFolder) -> str | None:
-    """Return the successful run of a folder; None without a valid marker."""
+def marked_run(folder: OutputFolder) -> str | None:
+    """Return the successful run of a folder without a head; None without a valid marker."""
     run = _run_of(folder, RUN_FILE)
     return run if run is not None and is_marked_by(folder, run) else None
 

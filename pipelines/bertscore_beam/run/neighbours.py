@@ -13,7 +13,7 @@ from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE, OutputFolder
 from bertscore_beam.run.lock import is_of_lock
 from bertscore_core.errors import ConfigError
 
-_MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER})
+_MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER, f"{MANIFEST_FOLDER}.json"})
 
 
 def runs_below(names: Iterable[str]) -> frozenset[str]:

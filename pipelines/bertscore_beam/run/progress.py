@@ -36,6 +36,7 @@ class Expected:
     Attributes:
         message: What to tell people at their start; "" for nothing.
         folder: Where their files appear, below the output folder.
+        has_stems: Whether their names are known up to the first full stop.
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
         before: What was done before, in the same unit. Without this and any amount, no progress is
             shown.
@@ -45,6 +46,7 @@ class Expected:
 
     message: str = ""
     folder: str = ""
+    has_stems: bool = False
     amounts: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
     unit: str = "files"
@@ -81,7 +83,10 @@ class RunProgress:
         """Look at the files and the reports."""
         began = time.monotonic()
         state = activity.snapshot()
-        there = dict.fromkeys((name for name, _ in each_file(self._folder)), 1.0)
+        names = (name for name, _ in each_file(self._folder))
+        if self._expected.has_stems:
+            names = (name.partition(".")[0] for name in names)
+        there = dict.fromkeys(names, 1.0)
         shares = {**state.fractions, **there}
         amounts = self._expected.amounts
         done = int(sum(share * amounts.get(name, 0) for name, share in shares.items()))

@@ -30,7 +30,8 @@ from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.run.alone import LOCK_FILE
-from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder, marked_run
+from bertscore_beam.run.lease import LEASE_FILE
 from bertscore_beam.run.output import JobFailedError
 
 HEAD_FILE = "_manifest.json"
@@ -190,6 +191,18 @@ def readable_head(folder: OutputFolder) -> Head | None:
     return head
 
 
+def successful_run(folder: OutputFolder) -> str | None:
+    """Return the successful run of a folder; None without one.
+
+    Raises:
+        JobFailedError: A publication has not ended.
+    """
+    head = readable_head(folder)
+    if head is None:  # a job that does not publish
+        return marked_run(folder)
+    return head.token if is_success(folder, head) else None
+
+
 def is_success(folder: OutputFolder, head: Head | None) -> bool:
     """Tell whether the folder holds the success of its head."""
     return head is not None and head.state == PUBLISHED and _is_marked(folder, head)
@@ -314,7 +327,9 @@ def _found(folder: OutputFolder, listed: dict[str, Stored], entry: Entry) -> Ent
     """Return an entry as it is listed; its name is no longer listed then."""
     there = listed.pop(entry.name, None)
     stored = listed.get(entry.staged) if entry.staged else there
-    if stored is None or not (entry.staged or entry.is_there(stored)):
+    if stored is None or not (
+        entry.size in (0, stored.size) if entry.staged else entry.is_there(stored)
+    ):
         raise JobFailedError(
             f"nothing can be published in {folder.shown!r}: got no {entry.staged or entry.name!r} "
             "as it was; expected it to stay. Give the command again: it makes what is missing."
@@ -409,5 +424,5 @@ def sweep(folder: OutputFolder, keep: Collection[str] = ()) -> None:
     """
     if not is_remote(folder.root):
         staged = (name for name, _ in folder.each_file() if name.startswith(f"{WORK_FOLDER}/"))
-        folder.delete(*(name for name in staged if name not in (LOCK_FILE, *keep)))
+        folder.delete(*(name for name in staged if name not in (LOCK_FILE, LEASE_FILE, *keep)))
         folder.delete_empty_folders()

@@ -1,9 +1,9 @@
 """The last steps of the pipeline of a run: groups, and its end.
 
-totals of splits --> look over --> groups --> `finish_run`
+what splits have become --> groups --> `finish_run`, which publishes
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -15,20 +15,22 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.groups import PartStatistics, group_part, merge_statistics
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import delete_plans
+from bertscore_beam.records.records import own_file
 from bertscore_beam.records.score_tables import delete_tables
 from bertscore_beam.records.summary import Totals
-from bertscore_beam.run.folder import SUMMARY_FILE, is_marked_by
+from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.pool import Each
+from bertscore_beam.run.publication import is_success, read_head
 from bertscore_beam.run.run_step import RunStep, Spread
-from bertscore_beam.score.finish import finish_run, look_over
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.finish import FAILED_FOLDER, finish_run, look_over
+from bertscore_beam.score.spec import PENDING, PLAN, ScoreSpec
+from bertscore_beam.score.steps import TriedSplit
 from bertscore_core.stats.score_statistics import ScoreSummary
 
 
 @dataclass
 class ConcludeRun(beam.PTransform):
-    """Totals of splits -> summary, written with the success marker.
+    """What the splits of a run have become -> None, when it is judged and published.
 
     If the run is detached, no launcher turns the summary into an exit status. So the job fails here
     if the run is not a success, and otherwise cleans up the folder. `idf` is a singleton, or None.
@@ -37,49 +39,68 @@ class ConcludeRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    def expand(self, splits: beam.PCollection[Totals]) -> beam.PCollection[Totals]:
+    def expand(self, splits: beam.PCollection[TriedSplit]) -> beam.PCollection[Totals]:
         """Add up, then write; the output is a single element."""
         spec = self.spec
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
-        totals = splits | "AddUp" >> beam.CombineGlobally(Totals.merge)
+        totals = (
+            splits
+            | "Totals" >> beam.Map(attrgetter("totals"))
+            | "AddUp" >> beam.CombineGlobally(Totals.merge)
+        )
+        made = beam.pvalue.AsList(splits | "Made" >> beam.FlatMap(_made))
         groups = None
         if spec.has_groups:
-            parts = totals | "LookOver" >> beam.FlatMap(_parts_to_group, idf, spec=spec)
-            groups = beam.pvalue.AsSingleton(parts | "GroupRun" >> _ReadGroups(spec))
-        return totals | "WriteSummary" >> beam.Map(_finish, idf, groups, spec=spec)
+            read = totals | "LookOver" >> beam.FlatMap(_for_groups, made, idf, spec=spec)
+            groups = beam.pvalue.AsSingleton(read | "GroupRun" >> _ReadGroups(spec))
+        return totals | "FinishRun" >> beam.Map(_finish, made, idf, groups, spec=spec)
 
 
-def _parts_to_group(_: Totals, idf: IdfTables | None, *, spec: ScoreSpec) -> Iterator[PartRecord]:
-    if _has_ended(spec):
+def _made(split: TriedSplit) -> Iterator[PartRecord]:
+    if split.record is not None:
+        yield split.record
+
+
+def _for_groups(
+    _: Totals, made: Sequence[PartRecord], idf: IdfTables | None, *, spec: ScoreSpec
+) -> Iterator[PartRecord]:
+    if has_ended(spec):
         return
     small: dict[str, Any] = {"languages": {}, "dropped": {}, "summary": ScoreSummary()}
-    for record in look_over(spec, idf).records():
+    for record in look_over(spec, idf, made).records():
         yield replace(record, **small)
 
 
-def _has_ended(spec: ScoreSpec) -> bool:
-    """Tell whether a detached run is a success already.
-
-    Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    """
-    return spec.detached and is_marked_by(spec.folder, spec.run)
+def has_ended(spec: ScoreSpec) -> bool:
+    """Tell whether a run has published already: Beam may repeat what has done all its work."""
+    head = read_head(spec.folder)
+    return head is not None and head.token == spec.run
 
 
 def _finish(
-    totals: Totals, idf: IdfTables | None, groups: PartStatistics | None, *, spec: ScoreSpec
+    totals: Totals,
+    made: Sequence[PartRecord],
+    idf: IdfTables | None,
+    groups: PartStatistics | None,
+    *,
+    spec: ScoreSpec,
 ) -> Totals:
-    if not spec.detached:
-        finish_run(spec, totals, idf, groups)
-        return totals
-    if not _has_ended(spec) and not finish_run(spec, totals, idf, groups):
+    is_done = has_ended(spec) and is_success(spec.folder, read_head(spec.folder))
+    if not is_done and not finish_run(spec, totals, made, idf, groups) and spec.detached:
+        place = f"{FAILED_FOLDER}/{SUMMARY_FILE}" if spec.is_over_success else SUMMARY_FILE
         raise RuntimeError(
-            f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
+            f"the run is not a success: see {mask_credentials(spec.folder.path(place))}"
         )
-    if spec.folder.holds_lock():
-        delete_plans(spec.folder)
+    if spec.detached and spec.folder.holds_lock():
+        delete_plans(spec)
         delete_tables(spec.folder)
         spec.folder.release()
     return totals
+
+
+def delete_plans(spec: ScoreSpec) -> None:
+    """Delete the plans, which only the workers need; they may contain credentials in paths."""
+    spec.folder.delete(own_file(spec.run, PLAN), own_file(spec.run, PENDING))
 
 
 @dataclass

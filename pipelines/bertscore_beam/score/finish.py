@@ -1,50 +1,56 @@
-"""The end of a run: its folder is looked over, and summary and success marker are written."""
+"""The end of a run: what its splits have become is judged, and published if it may be."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import read_plan
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import digest_of, from_json, to_json
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
 from bertscore_beam.records.groups import (
+    GROUPS_FILE,
     PartStatistics,
     caveats_of_metrics,
     group_rows,
+    groups_to_bytes,
     merge_statistics,
     metrics_of,
     no_groups_warning,
     statistics_of_parts,
-    write_groups,
 )
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import IDF_FILE, FoundParts, find_parts, write_manifest
+from bertscore_beam.records.records import IDF_FILE, FoundParts, entries_of, find_parts, own_file
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import Totals, summarize, summary_of_languages
 from bertscore_beam.run import pool
-from bertscore_beam.run.folder import (
-    PLAN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    declare_success,
-)
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.output import event
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.run.publication import WORK_FOLDER, Entry, publish, sweep
+from bertscore_beam.score.spec import NOTES, PLAN, ScoreSpec
 
 logger = logging.getLogger(__name__)
+
+FAILED_FOLDER = f"{WORK_FOLDER}/failed"
+"""Where the summary of a run lies that is no success, in a folder that holds one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedRun:
-    """The folder of a run whose splits have all been tried, compared with its plan."""
+    """A run whose splits have all been tried, compared with its plan.
+
+    Attributes:
+        plan: The plan.
+        found: The parts that it may publish: what is published, and what it has made or kept.
+        diff: Both compared.
+    """
 
     plan: Plan
     found: FoundParts
@@ -54,40 +60,62 @@ class TriedRun:
         """Yield the records of the parts that are there and valid."""
         return (self.found.records[split.part_name] for split in self.diff.done)
 
+    def entries(self, spec: ScoreSpec) -> Iterator[Entry]:
+        """Yield what is to be published of parts.
 
-def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
-    """Compare the folder with the plan when all splits have been tried.
+        Parts of missing inputs stay, and those whose splits could not be scored this time.
+        """
+        records, dropped = self.found.records, {*spec.dropped}
+        names = (split.part_name for split in self.plan.splits if split.part_name in records)
+        for name in chain(names, (name for name in self.diff.orphans if name not in dropped)):
+            record = records[name]
+            yield from entries_of(record, spec.below) if record.staged else self.found.entries(name)
 
-    That is done for groups, and again at the very end: only what is seen then is a success.
+
+def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> TriedRun:
+    """Compare a run with its plan when all splits have been tried.
+
+    Args:
+        spec: The run.
+        idf: Its idf tables.
+        made: The records of the parts that its workers have made, or kept.
     """
     folder = spec.folder
-    path, digest = spec.plan(PLAN_FILE)
-    plan = read_plan(folder.read(PLAN_FILE), digest, path)
-    found = find_parts(folder, (split.part_name for split in plan.splits))
+    path, digest = spec.plan(PLAN)
+    plan = read_plan(folder.read(own_file(spec.run, PLAN)), digest, path)
+    found = find_parts(folder, spec.before, is_read=False)
+    earlier: Mapping[str, PartRecord] = {} if spec.replaces else found.records
+    found = replace(found, records={**earlier, **{one.part_name: one for one in made}})
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
 
 
 def finish_run(
-    spec: ScoreSpec, new: Totals, idf: IdfTables | None, groups: PartStatistics | None = None
+    spec: ScoreSpec,
+    new: Totals,
+    made: Iterable[PartRecord],
+    idf: IdfTables | None,
+    groups: PartStatistics | None = None,
 ) -> bool:
-    """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
+    """Judge a run and publish it; tell whether it is a success.
 
-    The totals of the workers are not enough: every part in the folder must have a record with this
-    run's settings and idf table. With an idf table that leaves out a file the run is not a success.
+    The totals of the workers are not enough: every part must have a record with this run's settings
+    and idf table. With an idf table that leaves out a file the run is not a success. A run that is
+    no success leaves one that is published as it is.
 
     Args:
         spec: The run.
         new: Totals of this run.
+        made: As for `look_over`.
         idf: The tables that the tokens were weighted with.
         groups: The statistics of its rows and groups; None to read them from the parts.
 
     Raises:
-        FolderLostError: Another run has taken the folder over.
+        OvertakenError: Another run has published since.
     """
     folder = spec.folder
-    run = look_over(spec, idf)
+    run = look_over(spec, idf, made)
     missing = run.diff.work
     signatures = spec.settings.signatures(idf)
     summary = summarize(
@@ -96,35 +124,53 @@ def finish_run(
         signatures.get(EVERY_LANGUAGE),
         restarts=pool.restarts(),
         missing=len(missing),
-        doubled=len(run.diff.stale),
         untouched_rows=run.diff.rows_at_risk,
         whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
         total = spec.start.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
+    files: dict[str, bytes] = {}
     if spec.has_groups:
-        _add_groups(summary, spec, run, groups)
+        files |= _add_groups(summary, spec, run, groups)
     if idf is not None:
-        summary["idf"] = _describe(folder, idf)
+        summary["idf"] = _describe(spec, idf)
     if run.plan.rejected_files or missing:
-        rejects = rejected_files(run.plan.rejected_files, missing, dict(new.failures))
-        folder.write(FILES_FILE, rejects)
-    else:
-        folder.delete(FILES_FILE)
-    write_manifest(folder, run.found.records)
-    folder.write_json(SUMMARY_FILE, summary)
-    if summary["success"]:
-        declare_success(folder, spec.run, **spec.settings.signed(idf))
-    else:
-        folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
-    return bool(summary["success"])
+        files[FILES_FILE] = rejected_files(run.plan.rejected_files, missing, dict(new.failures))
+    is_success = bool(summary["success"])
+    if spec.is_over_success and not is_success:
+        content = to_json(nan_to_null({**summary, "run": spec.run}), indent=2)
+        files[SUMMARY_FILE] = content
+        folder.write_all({f"{FAILED_FOLDER}/{name}": files[name] for name in files})
+        return False
+    files[SUMMARY_FILE] = to_json(nan_to_null(summary), indent=2)
+    _publish(spec, run, files, spec.settings.signed(idf) if is_success else None)
+    return is_success
+
+
+def _publish(
+    spec: ScoreSpec, run: TriedRun, files: Mapping[str, bytes], success: Mapping[str, object] | None
+) -> None:
+    folder, idf = spec.folder, spec.idf.name
+    # Beam may do this twice at once, and a summary has clocks: nothing that is staged changes.
+    staged = {name: own_file(spec.run, f"{digest_of(files[name], 16)}-{name}") for name in files}
+    folder.write_all({staged[name]: files[name] for name in files})
+    staged[RUN_FILE] = own_file(spec.run, NOTES)
+    entries = [*run.entries(spec), *(Entry(name, at) for name, at in staged.items())]
+    if idf in run.found.files:  # it is not without all files
+        for name, at in ((IDF_FILE, idf), (note_path(IDF_FILE), note_path(idf))):
+            if (stored := run.found.files.get(at)) is not None:
+                is_staged = at != name
+                entries.append(Entry(name, at if is_staged else "", stored.size, stored.content))
+    earlier = {*run.found.earlier, *spec.unlisted}
+    publish(folder, spec.before, spec.run, entries, sorted(earlier), success)
+    sweep(folder)
 
 
 def _add_groups(
     summary: dict[str, Any], spec: ScoreSpec, run: TriedRun, groups: PartStatistics | None
-) -> None:
-    """Write the groups, and add them to the summary, with the other metrics over all rows."""
+) -> dict[str, bytes]:
+    """Add the groups to the summary, with the other metrics over all rows; return their table."""
     if groups is None:
         parts = statistics_of_parts(
             run.records(),
@@ -144,15 +190,17 @@ def _add_groups(
         metrics = metrics_of(rows[0]).items()
         summary["metrics"] = {name: {**values, **made[name]} for name, values in metrics}
         summary["caveats"] += caveats_of_metrics(rows[0])
-    summary |= write_groups(spec.folder, rows, spec.group_by)
+    table, content = groups_to_bytes(rows, spec.group_by)
+    summary |= content
     if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
         logger.warning(event("no_groups", reason=words))
+    return {GROUPS_FILE: table} if table else {}
 
 
-def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
+def _describe(spec: ScoreSpec, idf: IdfTables) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
     described = describe_tables(idf)
-    data = folder.read_if_there(note_path(IDF_FILE))
+    data = spec.folder.read_if_there(note_path(spec.idf.name)) if spec.idf.name else None
     with suppress(ValueError):  # a damaged note
         noted: dict[str, Any] = {} if data is None else from_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:

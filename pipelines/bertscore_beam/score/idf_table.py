@@ -1,5 +1,6 @@
 """The idf table of a scoring run: loaded, counted, or reused if no file has changed."""
 
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
 from bertscore_beam.dump.splits import RowGroupSplits
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.count_phases import save_idf
 from bertscore_beam.idf.counting import Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
@@ -14,9 +16,10 @@ from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.transforms import CountDocumentFrequencies
 from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import SettingsByLanguage
-from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import WORK_FOLDER
 from bertscore_beam.run.run_step import ReadPlan, Spread
-from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import PLAN, IdfTablesFile, ScoreSpec
 from bertscore_beam.score.steps import SplitsWithIdf
 from bertscore_core.errors import IdfError
 
@@ -30,14 +33,20 @@ def find_idf(
     score. An earlier table is valid if all files have the versions that were counted. The same
     references give the same table again. The run's identity names the corpus by its files and rows.
     """
-    path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
-    with suppress(IdfError):  # a missing or damaged table is counted again
-        tables = load_idf(path)
-        _check_complete(tables, plan, settings)
-        if plan.has_versions and tables.corpus == plan.digest:
-            return IdfTablesFile(path=path, fingerprint=tables.fingerprint, label=label)
-    return IdfTablesFile(path=path, fingerprint=None, label=label)
+    signed = [setting.signature.format() for setting in settings.by_language.values()]
+    made = digest_of(repr((plan.digest, label, sorted(signed))), 16)
+    staged = f"{WORK_FOLDER}/idf-{made if plan.has_versions else uuid.uuid4().hex}.npz"
+    for name in (IDF_FILE, staged) if plan.has_versions else ():
+        path = folder.path(name)
+        with suppress(IdfError):  # a missing or damaged table is counted again
+            tables = load_idf(path)
+            _check_complete(tables, plan, settings)
+            if tables.corpus == plan.digest:
+                found = tables.fingerprint
+                return IdfTablesFile(path=path, name=name, fingerprint=found, label=label)
+    path = folder.path(staged)
+    return IdfTablesFile(path=path, name=staged, fingerprint=None, label=label)
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:
@@ -75,10 +84,10 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
     )
     return (
         root
-        | "ReadPlan" >> ReadPlan(*spec.plan(PLAN_FILE), spec.num_chunks)
+        | "ReadPlan" >> ReadPlan(*spec.plan(PLAN), spec.num_chunks)
         | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-        | "SaveIdf" >> beam.Map(save_idf, spec.folder, IDF_FILE)
+        | "SaveIdf" >> beam.Map(save_idf, spec.folder, file.name)
     )
 
 

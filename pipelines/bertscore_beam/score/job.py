@@ -18,27 +18,35 @@ from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.records.groups import caveat_messages_in
-from bertscore_beam.records.records import PENDING_FILE, delete_plans
+from bertscore_beam.records.records import own_file, place_of
 from bertscore_beam.records.rejects import REJECTS_FOLDER
-from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.score_tables import delete_tables, list_earlier
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
-    PLAN_FILE,
+    RUN_FILE,
     SPLIT_ROWS,
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
-    write_run,
+    run_to_bytes,
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage
-from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
+from bertscore_beam.run.output import (
+    BROKEN,
+    DONE,
+    TOO_MANY_REJECTS,
+    JobFailedError,
+    Outcome,
+    TextTable,
+)
 from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.publication import is_success, read_head
 from bertscore_beam.run.run_step import ReadPlan, RunOnDevice
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
@@ -47,8 +55,8 @@ from bertscore_beam.run.text_import import (
     missing_imports,
     slow_text_warning,
 )
-from bertscore_beam.score.conclude import ConcludeRun
-from bertscore_beam.score.finish import finish_run
+from bertscore_beam.score.conclude import ConcludeRun, delete_plans, has_ended
+from bertscore_beam.score.finish import FAILED_FOLDER, finish_run
 from bertscore_beam.score.idf_table import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
@@ -60,7 +68,7 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.spec import NOTES, PENDING, PLAN, ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
@@ -121,9 +129,9 @@ def begin_score(
         say("Everything is scored already; only the summary is written again.")
     if compared.superseded:
         say(
-            f"{len(compared.superseded)} earlier parts did not fit the input as it is cut now "
-            "(another --split-rows, changed files, or missing inputs): "
-            "they were deleted, and their rows are scored again where they are still given."
+            f"{len(compared.superseded)} earlier parts are replaced when all is done: they do not "
+            "fit the input as it is cut now (another --split-rows, changed files, or missing "
+            "inputs), or --overwrite is given."
         )
     lacking = missing_imports(planned.texts, compared.diff.work, compared.imports)
     return compared.spec, remaining_stages(compared, lacking)
@@ -150,7 +158,9 @@ def _table_notes(compared: ComparedPlan) -> Iterator[str]:
 
 
 def start_run(compared: ComparedPlan) -> ComparedPlan:
-    """Write the plan of the run, and delete an earlier success and the parts to be replaced.
+    """Write the plan of the run; nothing that is published changes.
+
+    A folder that holds nothing yet gets `_run.json` now: it says whose folder it is.
 
     Returns:
         The same run, which knows the plans that were written.
@@ -158,35 +168,35 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder, diff, plan = compared.spec.folder, compared.diff, compared.planned.plan
-    if compared.before is not None:  # so that a marker of the old run is not valid any more
-        write_run(folder, {**compared.before, "run": compared.spec.run})
-    make_way(folder, gone=(*compared.superseded, *diff.outdated), kept=compared.kept)
-    # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    spec, digests = compared.spec, {}
+    spec, diff, plan = compared.spec, compared.diff, compared.planned.plan
+    folder = spec.folder
+    folder.delete_temporary()
     if spec.reuse is not None and diff.work:
         listed = list_earlier(folder, OutputFolder(spec.reuse.root))
         spec = replace(spec, reuse=replace(spec.reuse, listed=listed))
-    for name, splits in {PLAN_FILE: plan.splits, PENDING_FILE: diff.work}.items():
+    digests = {}
+    for name, splits in {PLAN: plan.splits, PENDING: diff.work}.items():
         data = plan_to_bytes(replace(plan, splits=splits))
-        folder.write(name, data)
+        folder.write(own_file(spec.run, name), data)
         digests[name] = digest_of(data)
-    write_run(
-        folder,
+    notes = run_to_bytes(
         {
-            "run": compared.spec.run,
-            "identity": dict(compared.spec.identity),
-            **compared.spec.settings.signed(None),
+            "run": spec.run,
+            "identity": dict(spec.identity),
+            **spec.settings.signed(None),
             "options": compared.planned.options.describe(),
             "corpus": plan.digest,
             "tables": tables_of(compared.planned.files),
             "rows": plan.num_rows,
             "parts": len(plan.splits),
             SPLIT_ROWS: plan.split_rows,
-            "started": compared.spec.start.started,
-            "reused": None if compared.spec.reuse is None else compared.spec.reuse.describe(),
-        },
+            "started": spec.start.started,
+            "reused": None if spec.reuse is None else spec.reuse.describe(),
+        }
     )
+    folder.write(own_file(spec.run, NOTES), notes)
+    if spec.before is None:
+        folder.replace_version(RUN_FILE, notes, NOT_THERE)
     return replace(compared, spec=replace(spec, plans=digests))
 
 
@@ -199,10 +209,12 @@ def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> 
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not compared.diff.work and not spec.detached:
         return ()
-    rows = {split.part_name: split.about_rows for split in compared.diff.pending}
+    rows = {place_of(split.part_name): split.about_rows for split in compared.diff.pending}
     stage = replace(
         _stage(runner, spec),
+        folder=spec.below,
         amounts=rows,
+        has_stems=True,
         before=plan.about_rows - sum(rows.values()),
         first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
@@ -225,12 +237,12 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
         root
         # RowGroupSplits: what to read, a few hundred bytes for each split.
         # SplitsWithIdf: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(*spec.plan(PENDING_FILE), spec.num_chunks)
+        | "ReadPending" >> ReadPlan(*spec.plan(PENDING), spec.num_chunks)
         | "WithIdf" >> WithIdf(table, spec.idf.path)
-        # Totals: of each split.
+        # TriedSplit: totals and record of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator, divisible=True)
     )
-    _ = results | "FinishRun" >> ConcludeRun(spec, table)
+    _ = results | "ConcludeRun" >> ConcludeRun(spec, table)
 
 
 def conclude_score(spec: ScoreSpec) -> Outcome:
@@ -247,14 +259,14 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
             f"run. {marker} is written last."
         )
         return Outcome(warnings=(note, *spec.notes))
-    if spec.start.is_complete:  # no pipeline has run, so none has written the summary
+    if spec.start.is_complete:  # no pipeline has run, so none has published
         with worker_errors():
             table = None if spec.idf.path is None else load_idf(spec.idf.path)
-            finish_run(spec, Totals(), table)
-    delete_plans(folder)
+            finish_run(spec, Totals(), (), table)
+    delete_plans(spec)
     delete_tables(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
-        summary = from_json(folder.read(SUMMARY_FILE))
+        summary = read_summary(spec)
     if summary["success"] and not spec.keep_input:
         delete_input(folder)
     status, warnings = _verdict(spec, summary)
@@ -273,22 +285,55 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
     )
 
 
+def read_summary(spec: ScoreSpec) -> dict[str, Any]:
+    """Read the summary of a run, published or not.
+
+    Raises:
+        JobFailedError: Another run has published since.
+        FileNotFoundError: There is none.
+    """
+    folder, place = spec.folder, SUMMARY_FILE
+    if not has_ended(spec):
+        place = f"{FAILED_FOLDER}/{SUMMARY_FILE}"
+        found = folder.read_json(place)
+        if found.get("run") != spec.run:
+            raise JobFailedError(
+                f"the run has published nothing in {folder.shown!r}: got what another run has "
+                "published since, or nothing; expected its summary. Give the command again."
+            )
+        return found
+    summary = from_json(folder.read(place))
+    if summary["success"] and not is_success(folder, read_head(folder)):
+        raise JobFailedError(
+            f"the scores in {folder.shown!r} are not whole: got other files than were published; "
+            "expected these. Give the command again: it makes what is missing."
+        )
+    return summary
+
+
 def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
-    rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
+    folder = spec.folder
     if summary["success"]:
         return DONE, []
+    rejects, kept = mask_credentials(folder.path(REJECTS_FOLDER)), []
+    if not has_ended(spec):
+        rejects = mask_credentials(folder.path(f"{spec.below}/rejects"))
+        failed = mask_credentials(folder.path(FAILED_FOLDER))
+        rejects = f"{rejects} and {failed}"
+        kept = [
+            f"The scores of the last success stay in {folder.shown}: this run has published "
+            f"nothing. Its summary is in {failed}."
+        ]
     if summary["complete"]:
-        return TOO_MANY_REJECTS, gate_messages(summary, rejects)
+        return TOO_MANY_REJECTS, [*gate_messages(summary, rejects), *kept]
     message = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
         "be read; repair or remove them and run the same command again. They are listed in "
         f"{rejects}."
     )
-    if doubled := summary["doubled_parts"]:
-        message += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
         message += f" No row was scored: {summary['idf']['problem']}."
-    return BROKEN, [message]
+    return BROKEN, [message, *kept]
 
 
 SCORE = JobKind(

@@ -7,9 +7,8 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
@@ -30,7 +29,7 @@ from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
-from bertscore_beam.records.records import FoundParts, find_parts
+from bertscore_beam.records.records import FoundParts, StagedParts, find_parts, longest
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
@@ -49,6 +48,7 @@ from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
+from bertscore_beam.run.publication import is_success, readable_head, settled_head, staging
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_table import find_idf
@@ -106,8 +106,8 @@ class ComparedPlan:
     Attributes:
         spec: What the workers of the run need of it.
         diff: Which parts are done, stale and so on.
-        superseded: Parts to delete first: stale ones, those of files that a Delta table has no
-            longer, and with --overwrite all those of missing inputs.
+        superseded: Parts that the run does not publish again: stale ones, those of files that a
+            Delta table has no longer, and with --overwrite all.
         imports: The imports of the folder.
         before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
@@ -118,13 +118,6 @@ class ComparedPlan:
     superseded: tuple[str, ...]
     imports: frozenset[str]
     before: Mapping[str, object] | None
-
-    @property
-    def kept(self) -> Iterator[str]:
-        """The parts that stay, at least until workers compare them."""
-        for split in chain(self.diff.done, self.diff.unsure):
-            yield split.part_name
-        yield from set(self.diff.orphans).difference(self.superseded)
 
 
 def plan_score(
@@ -242,7 +235,9 @@ def _plan_of(
             group_by=options.group_by,
             drop=options.drop_columns,
         ),
-        written=lambda part: [join(output, name) for name in (part, rows_path(part))],
+        written=lambda part: [
+            join(output, name) for name in (part, rows_path(part), longest(part))
+        ],
     )
     if plan.sketched:
         return None, plan
@@ -298,7 +293,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    found = find_parts(folder, (split.part_name for split in plan.splits))
+    # Who may change the folder finishes what a dead run has begun to publish.
+    head = readable_head(folder) if folder.lock is None else settled_head(folder)
+    found = find_parts(folder, head, (split.part_name for split in plan.splits))
     kept = found.records
     check_stands_alone(folder.root, found.others)
     idf = _idf_file(planned, folder)
@@ -317,14 +314,36 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             check_same_job(kept.values(), digest)
         if not plan.sketched:
             check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
-    diff = compare_with_plan(plan, found, digest, idf.fingerprint, settings.labels)
+    below = staging(head, overwrite=options.overwrite)
+    diff = compare_with_plan(
+        plan,
+        replace(found, records={}) if options.overwrite else found,
+        digest,
+        idf.fingerprint,
+        settings.labels,
+        staged=StagedParts.among(below, found.files).names,
+    )
     gone = _parts_of_missing_inputs(plan, diff)
-    to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone, before)
-    to_report = tuple(part for part in gone if part not in {*to_delete})
+    # With --overwrite nothing stays that was published, so nothing is left to be asked about.
+    others = () if options.overwrite else _of_earlier_versions(planned.files, gone, before)
+    superseded = (*diff.stale, *others)
+    to_report = tuple(part for part in gone if part not in {*superseded})
+    if options.overwrite:
+        superseded = tuple(kept)
+        rows = sum(record.num_rows for record in kept.values())
+        diff = replace(diff, rows_at_risk=rows)
+    unlisted = {*found.unverified, *superseded} - found.published.keys()
     return ComparedPlan(
         planned=planned,
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
+            before=head,
+            below=below,
+            is_over_success=is_success(folder, head) and found.is_whole,
+            replaces=options.overwrite,
+            looks=not options.overwrite and len(kept) > len(diff.done),
+            unlisted=tuple(unlisted),
+            dropped=others,
             folder=folder,
             settings=settings,
             identity=identity,
@@ -348,7 +367,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             notes=plan.notes,
         ),
         diff=diff,
-        superseded=(*diff.stale, *to_delete),
+        superseded=superseded,
         imports=imports_among(found.others),
         before=before,
     )

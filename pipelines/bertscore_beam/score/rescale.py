@@ -18,28 +18,39 @@ import pyarrow as pa
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.columns import CANDIDATE_FROM
-from bertscore_beam.dump.parquet import SETTINGS_KEY
+from bertscore_beam.dump.parquet import SETTINGS_KEY, footer_digest_of
 from bertscore_beam.dump.types import has_utc_times
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
+from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
 from bertscore_beam.records.groups import (
+    GROUPS_FILE,
     caveat_messages_in,
     group_rows,
+    groups_to_bytes,
     merge_statistics,
     statistics_of_parts,
     summary_of,
-    write_groups,
 )
-from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes
-from bertscore_beam.records.records import IDF_FILE, find_parts, write_manifest
+from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
+from bertscore_beam.records.records import (
+    IDF_FILE,
+    FoundParts,
+    StagedParts,
+    entries_of,
+    find_parts,
+    own_file,
+    part_staged,
+    place_of,
+)
 from bertscore_beam.records.rejects import REJECTS_FOLDER
-from bertscore_beam.records.resume import make_way
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import described_means, plain_caveats
 from bertscore_beam.run.endings import worker_errors
@@ -47,8 +58,8 @@ from bertscore_beam.run.folder import (
     RUN_FILE,
     SUMMARY_FILE,
     OutputFolder,
-    declare_success,
-    write_run,
+    nan_to_null,
+    run_to_bytes,
 )
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import JobKind, Say
@@ -56,6 +67,7 @@ from bertscore_beam.run.loading import read_baseline
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.publication import Entry, Head, publish, settled_head, staging, sweep
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
@@ -123,12 +135,24 @@ class RescalePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleJob:
-    """A run that is being rescaled, with the records of the parts that are done, by part name."""
+    """A run that is being rescaled.
+
+    Attributes:
+        before: The head of the folder before.
+        below: Where parts are staged.
+        found: What is in the folder.
+        done: The records of parts that are there under their names, by part name.
+        staged: The parts that are staged, by what they are made of.
+    """
 
     planned: RescalePlan
     folder: OutputFolder
     run: str
+    before: Head | None
+    below: str
+    found: FoundParts
     done: dict[str, PartRecord]
+    staged: StagedParts
 
 
 def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
@@ -194,27 +218,37 @@ def _show_rescale(planned: RescalePlan) -> tuple[TextTable, ...]:
 def _begin_rescale(
     planned: RescalePlan, folder: OutputFolder, say: Say
 ) -> tuple[RescaleJob, tuple[Stage, ...]]:
-    """Compare the run with the locked folder, delete what is not of it, and start."""
-    overwrite = planned.options.overwrite
+    """Compare the run with the locked folder, and start; nothing that is published changes."""
+    overwrite, head = planned.options.overwrite, settled_head(folder)
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, planned.identity)
     wanted = {record.part_name: record for record in planned.finished.records}
-    found = find_parts(folder, wanted)
+    found = find_parts(folder, head, wanted)
     digest = identity_digest(planned.identity)
     done = {
         name: record
         for name, record in found.records.items()
         if name in wanted
+        and not overwrite
         and (name not in found.unverified or is_whole(folder, record))
         and record.job_digest == digest
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
-    job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
-    there = found.records.keys() | found.unreadable
-    make_way(folder, gone=there - done.keys(), kept=done)
-    folder.delete(*_IDF_FILES)
-    write_run(folder, _run_notes(job))
+    below = staging(head, overwrite=overwrite)
+    job = RescaleJob(
+        planned=planned,
+        folder=folder,
+        run=uuid.uuid4().hex,
+        before=head,
+        below=below,
+        found=found,
+        done=done,
+        staged=StagedParts.among(below, found.files),
+    )
+    folder.delete_temporary()
+    if head is None:
+        folder.replace_version(RUN_FILE, run_to_bytes(_run_notes(job)), NOT_THERE)
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
     if done:
@@ -241,25 +275,21 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
 
 
 def _conclude_rescale(job: RescaleJob) -> Outcome:
-    """Write the parts, the summary and the marker."""
-    planned, folder, source = job.planned, job.folder, job.planned.finished.folder
+    """Stage the parts, and publish them with the rest."""
+    planned, folder = job.planned, job.folder
     with worker_errors():
-        for _ in in_parallel(partial(_rescale_one, job), planned.finished.records, _THREADS):
-            pass
-        found = find_parts(folder).records
-        written = [found[record.part_name] for record in planned.finished.records]
-        copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
-        for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
-            folder.write(name, source.read(name))
-        write_manifest(folder, found)
+        each = partial(_rescale_one, job)
+        written = [*in_parallel(each, planned.finished.records, _THREADS)]
         summary = _summary(planned, written)
+        files: dict[str, bytes] = {}
         if by := planned.group_by:
             statistics = statistics_of_parts(
                 written, folder=folder, by=by, language=None, metrics=planned.finished.metrics
             )
-            summary |= write_groups(folder, group_rows(merge_statistics(statistics)), by)
-        folder.write_json(SUMMARY_FILE, summary)
-        declare_success(folder, job.run, signature=planned.signature.format())
+            table, content = groups_to_bytes(group_rows(merge_statistics(statistics)), by)
+            summary |= content
+            files |= {GROUPS_FILE: table} if table else {}
+        _publish(job, written, summary, files)
     return Outcome(
         shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
@@ -267,15 +297,48 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     )
 
 
-def _rescale_one(job: RescaleJob, record: PartRecord) -> None:
-    if record.part_name in job.done:
-        return
+def _publish(
+    job: RescaleJob, written: list[PartRecord], summary: dict[str, Any], files: dict[str, bytes]
+) -> None:
+    folder, source = job.folder, job.planned.finished.folder
+    copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
+    for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
+        files[name] = source.read(name)
+    files[RUN_FILE] = run_to_bytes(_run_notes(job))
+    files[SUMMARY_FILE] = to_json(nan_to_null(summary), indent=2)
+    staged = {name: own_file(job.run, name) for name in files}
+    folder.write_all({staged[name]: files[name] for name in files})
+    entries = [Entry(name, at) for name, at in staged.items()]
+    for record in written:
+        found = job.found.entries(record.part_name)
+        of_part = entries_of(record, job.below) if record.staged else found
+        entries += [entry for entry in of_part if entry.name not in files]
+    success = {"signature": job.planned.signature.format()}
+    publish(folder, job.before, job.run, entries, sorted({*job.found.earlier}), success)
+    sweep(folder)
+
+
+def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
+    """Return the record of a part that is rescaled, now or earlier."""
+    if (done := job.done.get(record.part_name)) is not None:
+        return done
     planned, name = job.planned, record.part_name
+    digest = identity_digest(planned.identity)
+    made_of = f"{place_of(name)}.{digest_of(f'{record.texts_digest} {digest}', 16)}"
+    if (staged := job.staged.names.get(made_of)) is not None:
+        found = read_record(job.folder, name, job.found.files[staged], staged)
+        if found is not None and is_whole(job.folder, found):
+            return found
     table, utc_times, sums = _rescaled_part(
         planned.finished, record, planned.row, planned.signature
     )
-    now = replace(record, job_digest=identity_digest(planned.identity), summary=sums)
-    job.folder.write(name, part_to_bytes(table, now, utc_times=utc_times))
+    now = replace(record, job_digest=digest, summary=sums)
+    token = uuid.uuid4().hex[:16]
+    staged = part_staged(job.below, made_of, now, token)
+    data = part_to_bytes(table, now, token=token, utc_times=utc_times)
+    job.folder.write(staged, data)
+    digest = footer_digest_of(data)
+    return replace(now, part_bytes=len(data), footer_digest=digest, staged=staged)
 
 
 def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
         "rows": f"{rows_note(plan.splits)}{few}",
         "splits": f"{start.parts:,}, of at most {plan.split_rows:,} rows",
         "splits done earlier": f"{start.carried.parts:,}",
-        "earlier parts to be deleted": f"{len(compared.superseded):,}",
+        "earlier parts to be replaced": f"{len(compared.superseded):,}",
         "rows to score": rows_note(compared.diff.pending),
         "rows to compare first": rows_note(compared.diff.unsure),
         "rows read": reading_note(compared.diff.work, compared.spec.num_chunks),

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
+from bertscore_beam.records.records import own_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import Head
 from bertscore_beam.score.loaded_scorers import ModelMemory
+
+# Names of what is staged for the workers of a run: see `own_file`.
+PLAN, PENDING, NOTES = "plan.pq", "pending.pq", "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +23,13 @@ class IdfTablesFile:
 
     Attributes:
         path: Where it is, or will be once the tables are counted; None without idf.
+        name: The same below the output folder; "" if it is elsewhere.
         fingerprint: That of the tables, "" without idf, None before they are counted.
         label: The name of the tables in the run's identity.
     """
 
     path: str | None = None
+    name: str = ""
     fingerprint: str | None = ""
     label: str = "none"
 
@@ -39,7 +46,14 @@ class ScoreSpec:
     It has neither plan nor records: those of many splits are large.
 
     Attributes:
-        run: Identifies this run; a new one for each.
+        run: Identifies this run, a new one for each: the token of what it publishes.
+        before: The head of the folder before the run was planned; None without one.
+        below: Where it stages, below the folder.
+        is_over_success: Whether the folder held a success then.
+        replaces: Whether nothing of what is published stays.
+        looks: Whether there are parts under their names whose rows may have scores to take.
+        unlisted: Parts under their names that no manifest lists.
+        dropped: Parts under their names that are not published again; nothing if it replaces all.
         folder: Output folder of the run.
         settings: How the rows of each language are scored.
         identity: What must be equal for two runs to share the output folder.
@@ -62,12 +76,19 @@ class ScoreSpec:
     """
 
     run: str
+    before: Head | None
+    below: str
     folder: OutputFolder
     settings: SettingsByLanguage
     identity: Mapping[str, str]
     fields: TableFields
     digest: str
     start: RunStart
+    is_over_success: bool = False
+    replaces: bool = False
+    looks: bool = False
+    unlisted: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     idf: IdfTablesFile = field(default_factory=IdfTablesFile)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
@@ -85,7 +106,7 @@ class ScoreSpec:
 
     def plan(self, name: str) -> tuple[str, str]:
         """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
-        return self.folder.path(name), self.plans.get(name, "")
+        return self.folder.path(own_file(self.run, name)), self.plans.get(name, "")
 
     @property
     def has_groups(self) -> bool:

@@ -6,13 +6,16 @@ device, and its part is written last.
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.parquet import UNREADABLE, footer_digest_of
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
@@ -22,7 +25,14 @@ from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.lookup import LookUp, PartsOfInput, find_rows, look_up_in_tables
 from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
-from bertscore_beam.records.rejects import rejected_rows, rows_path
+from bertscore_beam.records.records import (
+    StagedParts,
+    made_of,
+    part_staged,
+    place_of,
+    rejects_beside,
+)
+from bertscore_beam.records.rejects import rejected_rows
 from bertscore_beam.records.resume import input_of, may_be_valid
 from bertscore_beam.records.score_tables import open_tables
 from bertscore_beam.records.summary import Totals
@@ -52,12 +62,20 @@ class SplitsWithIdf:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedSplit:
+    """What has become of a split: its totals, and the record of its part; None without one."""
+
+    totals: Totals
+    record: PartRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreSplits:
     """The step that scores splits. A batch holds pairs of one split only."""
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[SplitsWithIdf], Iterator[Totals]]:
+    def open(self) -> Callable[[SplitsWithIdf], Iterator[TriedSplit]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -85,27 +103,71 @@ class SplitScorer:
     scorers: LoadedScorers
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: SplitsWithIdf) -> Iterator[Totals]:
-        """Score splits one after the other, unless their parts are valid; yield their totals.
+    def run(self, chosen: SplitsWithIdf) -> Iterator[TriedSplit]:
+        """Score splits one after the other, unless their parts are there; yield what becomes of it.
 
-        A split is begun when its totals are asked for. With an incomplete idf table no split is
-        scored, and all earlier parts are kept. A repeated call writes the same bytes, and does not
-        score again what has a part.
+        A split is begun when its result is asked for. What is staged of it is taken, also what an
+        earlier try has staged. Rows take the scores that parts under their names have of them. With
+        an incomplete idf table no split is scored.
         """
         splits, idf = chosen.chunk.splits, chosen.idf
-        reader, there = SplitReader(splits), dict[str, Stored]()
+        reader, spec = SplitReader(splits), self.spec
+        there: dict[str, Stored] = {}
+        staged = StagedParts(spec.below, {}, {})
         if idf is None or not idf.problem:
-            # Also parts of an earlier try.
-            there = dict(self.spec.folder.each_stored(input_of(splits[0].part_name)))
+            folder = f"{spec.below}/{place_of(splits[0].part_name).partition('/')[0]}"
+            files = spec.folder.each_stored(folder)
+            listed = {f"{folder}/{name}": stored for name, stored in files}
+            staged = StagedParts.among(spec.below, listed)
+            if spec.looks:
+                there = dict(spec.folder.each_stored(input_of(splits[0].part_name)))
         for split in splits:
-            yield self._totals(split, idf, there, reader)
+            yield self._tried(split, idf, there, staged, reader)
 
-    def _totals(
-        self, split: Split, idf: SavedIdf | None, there: Mapping[str, Stored], reader: SplitReader
-    ) -> Totals:
-        stored = there.get(split.part_name.rpartition("/")[2])
+    def _tried(
+        self,
+        split: Split,
+        idf: SavedIdf | None,
+        there: Mapping[str, Stored],
+        staged: StagedParts,
+        reader: SplitReader,
+    ) -> TriedSplit:
         spec = self.spec
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
+        given = split, spec.digest, fingerprint, spec.settings.labels
+        record, is_damaged = None, False
+        if split.file_version:
+            record = staged.read(spec.folder, split, made_of(*given, None))
+        if record is None:
+            stored = there.get(split.part_name.rpartition("/")[2])
+            record, is_damaged = self._earlier(split, stored, fingerprint)
+        if record is not None and (record.staged or record.is_current(split)):
+            return _kept(split, record)
+        try:
+            with activity.report_fraction(place_of(split.part_name), lambda: 0.0):
+                read = reader.read(split)
+                whole = Rows(read.table, spec.fields, read.lines)
+                rows = explode_candidates(whole)
+        except UNREADABLE as error:
+            return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
+        if problem:
+            return _failed(split, problem)
+        digests = RowDigests.of(whole, utc_times=split.utc_times)
+        made = made_of(*given, digests)
+        if not split.file_version:  # nothing but its rows tells whether it is the same
+            record = staged.read(spec.folder, split, made) or record
+            if record is not None and record.digests == digests and record.covers(split):
+                return _kept(split, record)
+        return self._scored(split, idf, made, rows, digests, there, is_damaged=is_damaged)
+
+    def _earlier(
+        self, split: Split, stored: Stored | None, fingerprint: str
+    ) -> tuple[PartRecord | None, bool]:
+        """Return the record of a split's part under its name, and whether that is damaged.
+
+        It is of the same settings, and perhaps of other rows; None without one.
+        """
+        spec = self.spec
         record = None if stored is None else read_record(spec.folder, split.part_name, stored)
         if record is not None and not is_whole(spec.folder, record):
             record = None
@@ -117,47 +179,50 @@ class SplitScorer:
             split, record, spec.digest, fingerprint, spec.settings.labels
         ):
             record = None
-        if record is not None and record.is_current(split):
-            return _kept(split, Totals.of_kept(record))
-        try:
-            with activity.report_fraction(split.part_name, lambda: 0.0):
-                read = reader.read(split)
-                whole = Rows(read.table, spec.fields, read.lines)
-                rows = explode_candidates(whole)
-        except UNREADABLE as error:
-            return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
-        if problem:
-            return _failed(split, problem)
-        digests = RowDigests.of(whole, utc_times=split.utc_times)
+        return record, is_damaged
+
+    def _scored(
+        self,
+        split: Split,
+        idf: SavedIdf | None,
+        made: str,
+        rows: Rows,
+        digests: RowDigests,
+        there: Mapping[str, Stored],
+        *,
+        is_damaged: bool,
+    ) -> TriedSplit:
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables, there)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-        made = self._write(split, rows, digests, scored, fingerprint, is_new=stored is None)
+        fingerprint = "" if idf is None else idf.fingerprint
+        record = self._write(split, made, rows, digests, scored, fingerprint)
         reused = int(scored.reused.sum())
         logger.info(
             event(
                 "part_written",
                 part=split.part_name,
-                rows=made.num_rows,
-                rejected=made.summary.rejected,
+                rows=record.num_rows,
+                rejected=record.summary.rejected,
                 reused=reused,
                 seconds=round(seconds, 3),
                 device_busy_seconds=round(scored.work.busy_seconds, 3),
             )
         )
-        fresh = made.summary.scored - reused
-        return replace(
-            Totals.of_record(made),
-            kept_rows=0 if stored is None else made.num_rows - fresh,
-            fresh_rows=made.num_rows - reused,
+        fresh = record.summary.scored - reused
+        totals = replace(
+            Totals.of_record(record),
+            kept_rows=record.num_rows - fresh if there else 0,
+            fresh_rows=record.num_rows - reused,
             reused=reused,
             reuse_failures=scored.reuse_failures,
             parts_unreadable=int(is_damaged),
             seconds=seconds,
             work=scored.work,
         )
+        return TriedSplit(totals, record)
 
     def score(
         self, split: Split, rows: Rows, idf: IdfTables | None, there: Mapping[str, Stored]
@@ -169,7 +234,7 @@ class SplitScorer:
         progress, find = RowProgress(len(rows)), None
         if places := [*self._places(split, there)]:
             find = partial(find_rows, places, split.row_offset + rows.input_rows)
-        with activity.report_fraction(split.part_name, lambda: progress.share):
+        with activity.report_fraction(place_of(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,
@@ -199,18 +264,13 @@ class SplitScorer:
     def _write(
         self,
         split: Split,
+        made: str,
         rows: Rows,
         digests: RowDigests,
         scored: ScoredTable,
         idf: str,
-        *,
-        is_new: bool,
     ) -> PartRecord:
-        """Write the rejects and, last of all, the part with its record.
-
-        A part that is replaced stays until then. Another worker may have had the same split and
-        finished it, and whoever deletes a part before the model has run may delete that one's.
-        """
+        """Stage a part, and its rows without scores before it."""
         record = PartRecord.of(
             split,
             digests=digests,
@@ -223,25 +283,31 @@ class SplitScorer:
             tokenized=scored.tokenized,
             input_rows=None if rows.numbers is None else split.num_rows,
         )
-        name = split.part_name
-        beside = {}
+        rejects = b""
         if scored.rejected:
-            beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows, scored.messages)
-        elif not is_new:
-            self.spec.folder.delete(rows_path(name))
-        data = part_to_bytes(scored.table, record, utc_times=split.utc_times)
-        self.spec.folder.write_all({**beside, name: data})
+            rejects = rejected_rows(split, scored.rejected, rows, scored.messages)
         counters.count(counters.PARTS_WRITTEN)
-        return record
+        return self._stage(split, made, scored.table, record, rejects)
+
+    def _stage(
+        self, split: Split, made: str, table: pa.Table, record: PartRecord, rejects: bytes = b""
+    ) -> PartRecord:
+        below, token = self.spec.below, uuid.uuid4().hex[:16]
+        name = part_staged(below, made, record, token)
+        data = part_to_bytes(table, record, token=token, utc_times=split.utc_times)
+        beside = {rejects_beside(name, below): rejects} if rejects else {}
+        self.spec.folder.write_all({**beside, name: data})
+        digest = footer_digest_of(data)
+        return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
 
 
-def _failed(split: Split, reason: str) -> Totals:
+def _failed(split: Split, reason: str) -> TriedSplit:
     counters.count(counters.SPLITS_FAILED)
     logger.warning(event("split_failed", part=split.part_name, reason=reason))
-    return Totals.of_failed(split, reason)
+    return TriedSplit(Totals.of_failed(split, reason))
 
 
-def _kept(split: Split, part: Totals) -> Totals:
+def _kept(split: Split, record: PartRecord) -> TriedSplit:
     counters.count(counters.PARTS_KEPT)
     logger.info(event("part_kept", part=split.part_name))
-    return part
+    return TriedSplit(Totals.of_kept(record), record)

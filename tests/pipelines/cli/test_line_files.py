@@ -170,7 +170,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path):
         start_new_session=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     ) as process:
-        wait_until(lambda: list(temporary.rglob("part-*.parquet")), process=process)
+        wait_until(lambda: list(temporary.rglob("_work/*/[0-9]*.pq")), process=process)
         os.killpg(process.pid, signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM

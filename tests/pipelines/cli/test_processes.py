@@ -22,13 +22,13 @@ from tests.support.waiting import wait_until
 @pytest.mark.process
 def test_run_whose_folder_is_taken_over_ends(tmp_path):
     """The other may think it dead, as after a long sleep; the two must not write side by side."""
-    lock, parts = tmp_path / "out" / LOCK_FILE, tmp_path / "out" / "shard-000.parquet"
+    lock, staged = tmp_path / "out" / LOCK_FILE, tmp_path / "out" / "_work"
     dump = write_dump(tmp_path / "dump", [600])
     command = [sys.executable, "-m", "bertscore_beam", *arguments(dump, tmp_path)]
     with subprocess.Popen(
         [*command, "--split-rows", "2"], stderr=subprocess.PIPE, text=True
     ) as process:
-        wait_until(lambda: list(parts.glob("part-*.parquet")), process=process)
+        wait_until(lambda: list(staged.glob("*/[0-9]*.pq")), process=process)
         write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
         _, errors = process.communicate(timeout=120)
     assert process.returncode == cli.BROKEN

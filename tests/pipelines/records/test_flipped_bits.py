@@ -5,7 +5,6 @@ import random
 import shutil
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +20,7 @@ from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.pages.explain_rows import read_stored, row_config
 from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
 from bertscore_beam.records.lookup import PartsOfInput, find_rows, look_up_in_tables
-from bertscore_beam.records.records import IDF_FILE, find_parts
+from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.row_scores import read_row_scores
 from bertscore_beam.records.score_tables import ScoreTables, delete_tables, list_earlier
 from bertscore_beam.run.folder import OutputFolder
@@ -31,6 +30,7 @@ from bertscore_core.errors import BertScoreError
 from bertscore_core.model import kept_encoders
 from tests.support import mixed
 from tests.support.jobs import own
+from tests.support.records import records_in
 
 pytestmark = [pytest.mark.model, pytest.mark.job, pytest.mark.process]
 
@@ -73,10 +73,8 @@ def rows_of_parts(out):
     """The digests and settings of the rows of each part, with its input and first row."""
     found = []
     folder = OutputFolder(str(out))
-    for record in find_parts(folder).records.values():
-        part = read_row_scores(
-            folder.path(record.part_name), Stored(record.part_bytes, record.part_version, "")
-        )
+    for record in records_in(out).values():
+        part = read_row_scores(folder.path(record.part_name), Stored(record.part_bytes, "", ""))
         found.append((record.input_name, record.offset, part))
     return sorted(found, key=lambda one: one[:2])
 
@@ -137,12 +135,7 @@ def readers(out, options, parts_read):
     def finished():
         opened = open_finished(str(out))
         check_parts(opened)
-        # The version of a file is another when it has been changed back.
-        return (
-            opened.notes,
-            opened.summary,
-            [replace(one, part_version="") for one in opened.records],
-        )
+        return opened.notes, opened.summary, opened.records
 
     return {
         "a finished run": finished,

@@ -39,8 +39,8 @@ def run_start(**changes) -> RunStart:
     return RunStart(**({"started": time.time() - 10} | values | changes))
 
 
-def judged(new: Totals, *, missing=0, doubled=0, **changes) -> dict[str, Any]:
-    return summarize(run_start(**changes), new, "signature", missing=missing, doubled=doubled)
+def judged(new: Totals, *, missing=0, **changes) -> dict[str, Any]:
+    return summarize(run_start(**changes), new, "signature", missing=missing)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())
@@ -113,7 +113,6 @@ SEVERAL = replace(part(30, 30), parts=2, input_rows=6)
         (BOTH, {"num_unreachable_files": 1}, BROKEN),
         # Workers reported everything, yet a part is gone or one is too many.
         (BOTH, {"missing": ["a"]}, BROKEN),
-        (BOTH, {"doubled": ["a"]}, BROKEN),
         (SEVERAL, {"rows": None, "min_rows": 6}, []),
         (SEVERAL, {"rows": None, "min_rows": 7}, ["min_rows"]),
         (replace(part(20, 20), input_rows=4), {"rows": None}, BROKEN),

@@ -14,7 +14,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from tests.support.containers import ROOT, Container, NoNetworkError, read_dockerfile, rehearse
 from tests.support.dumps import write_dump
-from tests.support.jobs import score_arguments
+from tests.support.jobs import score_arguments, without_token
 
 NEEDED_BYTES = 4 * 1024**3
 
@@ -81,6 +81,7 @@ def test_the_command_of_the_image_writes_the_same_parts(tmp_path, container):
             container.run("bertscore-beam", *words, "--workers", "2")
         out = tmp_path / name / "out"
         found = out.glob("shard-*/part-*.parquet")
-        parts.append({str(part.relative_to(out)): part.read_bytes() for part in found})
+        read = {str(part.relative_to(out)): part.read_bytes() for part in found}
+        parts.append({name: without_token(data) for name, data in read.items()})
     assert len(parts[0]) == 80
     assert parts[0] == parts[1]

@@ -63,8 +63,8 @@ def test_nobody_can_reach_the_processes_of_a_run(tmp_path, verb):
     before = set(tmp_path.iterdir())
     with two_children(tmp_path, *words) as process:
         if verb == "score":  # in the midst of the work
-            parts = tmp_path / "out" / "shard-000.parquet"
-            wait_until(lambda: any(parts.glob("part-*.parquet")), process=process)
+            staged = tmp_path / "out" / "_work"
+            wait_until(lambda: any(staged.glob("*/[0-9]*.pq")), process=process)
         family = [process.pid, *descendants(process.pid)]
         assert listening(family) == NOBODY_LISTENS
     # Killed with no chance to tidy up, it leaves its output, and empty folders of Beam's.

@@ -7,16 +7,10 @@ from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import delete, write_atomically
-from bertscore_beam.run.folder import (
-    FORMAT,
-    RUN_FILE,
-    SUCCESS_FILE,
-    OutputFolder,
-    declare_success,
-    successful_run,
-)
+from bertscore_beam.run.folder import FORMAT, RUN_FILE, SUCCESS_FILE, OutputFolder, declare_success
 from bertscore_beam.run.loading import scorer_config
 from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.publication import successful_run
 from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
@@ -31,11 +25,12 @@ pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(tmp_path):
     dump, output, names = write_dump(tmp_path / "dump", [5]), str(tmp_path / "out"), set()
-    for _ in range(2):
+    for epoch in (1, 2):
         summary = run_job(dump, output=output)
         folder = OutputFolder(output)
         marker, begun = map(folder.read_json, (SUCCESS_FILE, RUN_FILE))
-        assert marker == {"run": begun["run"], "signature": summary["signature"]}
+        expected = {"epoch": epoch, "token": begun["run"], "signature": summary["signature"]}
+        assert marker == expected
         assert successful_run(folder) == begun["run"]
         names.add(begun["run"])
     assert len(names) == 2

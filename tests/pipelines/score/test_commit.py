@@ -1,6 +1,7 @@
 """What a run leaves behind wherever it is cut off, and what the next makes of it."""
 
 import re
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
-from bertscore_beam.records.records import SHARDS_FOLDER
+from bertscore_beam.records.records import place_of
 from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
@@ -105,7 +106,7 @@ def test_workers_whose_last_bit_differs_leave_parts_that_vouch_for_themselves(
     theirs = jobs.parts_of(tmp_path / "other")
     assert all(theirs[name] != ours[name] for name in ours)
     for name in list(ours)[::2]:
-        (output / name).write_bytes(theirs[name])
+        shutil.copy(tmp_path / "other" / name, output / name)
     (output / "_SUCCESS").unlink()
     for by in ((), ("id",)):
         assert jobs.run_options(jobs.job_options(dump, output, group_by=by))["success"]
@@ -203,7 +204,7 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     kept = plan_from_bytes((tmp_path / "out" / plan).read_bytes(), plan)
     assert [split.path for split in kept.splits] == ["0"]
-    assert {name for name in left if not name.startswith(f"{SHARDS_FOLDER}/")} == {plan}
+    assert {name for name in left if not name.startswith("_manifest/parts-")} == {plan}
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
@@ -229,7 +230,7 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
     job = jobs.start(
         jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
     )
-    with pytest.raises(JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
+    with pytest.raises(JobFailedError, match="the run has published nothing in"):
         conclude_score(job.spec)
 
 
@@ -240,7 +241,7 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
     options = jobs.job_options(dump, output, num_layers=3, overwrite=True)
     job = jobs.with_folder(jobs.prepare_score(options), folder)
     looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
-    assert looks > 8
+    assert looks > 3
 
 
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
@@ -251,7 +252,7 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     first, second = job.diff.pending
     diff = replace(job.diff, pending=(second,), unsure=(first,))
     (stage,) = remaining_stages(replace(job, diff=diff))
-    assert stage.amounts == {second.part_name: second.num_rows}
+    assert stage.amounts == {place_of(second.part_name): second.num_rows}
     assert stage.before == first.num_rows
     diff = replace(job.diff, pending=(), unsure=(first, second))
     (stage,) = remaining_stages(replace(job, diff=diff))

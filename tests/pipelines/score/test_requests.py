@@ -1,13 +1,14 @@
 """How many requests a run takes of an object store, counted at the server."""
 
+import re
 from collections import Counter
 
 import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records.records import SHARDS_FOLDER
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import read_head
 from tests.support.cloud_storage import cloud_storage
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults
@@ -16,7 +17,7 @@ from tests.support.s3 import s3_bucket
 pytestmark = [pytest.mark.job, pytest.mark.process]
 
 FILES = 30
-OF_A_RUN = 60
+OF_A_RUN = 90
 """Requests that a run takes whatever the number of its splits, at most."""
 LOCK = ("GET lock", "PUT lock")
 """Those that depend on how long it takes: looks at the lock and heartbeats."""
@@ -48,6 +49,7 @@ def _kind_below(below):
     for kind, is_one in {
         "lock": below.endswith("/lock.json") or "_manifest/beat-" in below,
         "input": below.startswith("in/"),
+        "staged": re.search(r"_work/[0-9a-f]{32}/", below) is not None,
         "part": "part-" in below,
     }.items():
         if is_one and not below.endswith("/"):
@@ -65,11 +67,12 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         score += ("--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = store.requests(*score)
         assert fresh["GET input"] == 2 * FILES  # to plan it, and to read its rows
-        # The end of each part is read once, for the manifest. Before it is written, its folder is
-        # listed.
-        assert [fresh[kind] for kind in ("PUT part", "GET part")] == [FILES] * 2
+        # Before a part is staged, its folder is listed; then it is copied, and all that are staged
+        # are deleted together.
+        assert [fresh[kind] for kind in ("PUT staged", "PUT part")] == [FILES] * 2
+        assert fresh["GET part"] == fresh["GET staged"] == 0
         timed = sum(fresh[kind] for kind in LOCK)
-        assert fresh.total() - timed - FILES <= 5 * FILES + OF_A_RUN
+        assert fresh.total() - timed - FILES <= 4 * FILES + OF_A_RUN
         for words in (score, (*score, "--dry-run")):
             again = store.requests(*words)
             assert {kind.split()[1] for kind in again} <= {"run", "lock"}
@@ -77,7 +80,8 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         grouped = store.requests("groups", store.output, "--by", "candidate")
         assert grouped["GET part"] == FILES + 1  # its rows; the first one also for its columns
         assert grouped.total() - FILES <= OF_A_RUN
-        assert len(OutputFolder(store.output).files(SHARDS_FOLDER)) == 1
+        folder = OutputFolder(store.output)
+        assert len(read_head(folder).shards) == 1
 
 
 @pytest.mark.long
@@ -96,7 +100,7 @@ def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, ti
         score = ("score", "--input", "gs://bucket/in", "--output", "gs://bucket/out")
         score += ("--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
         fresh = requests(*score)
-        assert [fresh[kind] for kind in ("write part", "read part")] == [FILES] * 2
+        assert [fresh[kind] for kind in ("write staged", "copy staged")] == [FILES] * 2
         of_input = {kind: count for kind, count in fresh.items() if kind.endswith(" input")}
         assert of_input == {"read input": 2 * FILES}  # to plan a file, and to read its rows
         timed = sum(count for kind, count in fresh.items() if kind.endswith(" lock"))

@@ -14,9 +14,8 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.record import part_to_bytes
-from bertscore_beam.records.records import find_parts
 from bertscore_beam.records.score_tables import TABLES_FOLDER
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_core.baseline import (
     Baseline,
     baseline_path,
@@ -25,8 +24,8 @@ from bertscore_core.baseline import (
     parse_baseline,
 )
 from tests.support.dumps import SCHEMA, pair_rows, read_output, rich_table, write_dump
-from tests.support.jobs import parts_of, summary_of
-from tests.support.records import flip_column, forget
+from tests.support.jobs import parts_of, summary_of, without_token
+from tests.support.records import flip_column, forget, records_in
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -307,7 +306,7 @@ def nights(tmp_path_factory):
 def files_of(out):
     """Return the parts and the rejects."""
     found = [*out.glob("*.parquet/*.parquet"), *(out / "_rejects").rglob("*.pq")]
-    return {str(path.relative_to(out)): path.read_bytes() for path in found}
+    return {str(path.relative_to(out)): without_token(path.read_bytes()) for path in found}
 
 
 def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
@@ -327,7 +326,7 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
         assert run_file[name] == scored[name], name
     assert run("check", out) == cli.DONE
     records, expected = (
-        {name: one.summary for name, one in find_parts(OutputFolder(str(folder))).records.items()}
+        {name: one.summary for name, one in records_in(folder).items()}
         for folder in (out, nights / "two")
     )
     assert records == expected
@@ -337,11 +336,9 @@ def test_a_part_that_is_not_of_the_run_is_deleted(nights, tmp_path):
     out = tmp_path / "out"
     words = ("rescale", nights / "raw", "--baseline", nights / "two.tsv", "--output", out)
     assert run(*words) == cli.DONE
-    record = find_parts(OutputFolder(str(out))).records[
-        "shard-000.parquet/part-000000000000.parquet"
-    ]
+    record = records_in(out)["shard-000.parquet/part-000000000000.parquet"]
     other = replace(record, part_name="shard-000.parquet/part-000000000001.parquet")
-    data = part_to_bytes(pq.read_table(out / record.part_name), other)
+    data = part_to_bytes(pq.read_table(out / record.part_name), other, token="0" * 16)
     (out / other.part_name).write_bytes(data)
     (out / SUCCESS_FILE).unlink()
     assert run(*words) == cli.DONE

@@ -4,8 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from bertscore_beam.records import resume
-from bertscore_beam.records.resume import FolderDiff
+from bertscore_beam.records.records import FoundParts
 from bertscore_beam.run import lock
 from bertscore_beam.run.lock import RunLock
 from tests.simulation.play import play
@@ -65,7 +64,7 @@ def test_everything_that_can_happen_has_happened(nights):
         "was interrupted or has died",
         "watching for 30 s",
         "may still be valid",
-        "did not fit the input",
+        "do not fit the input",
         "detached",
     ):
         assert words in told, words
@@ -80,19 +79,12 @@ def _but_late():
     return [one for one in fields(Hazards) if one.name != "late"]
 
 
-NONE_STALE = {"stale": ()}
-
-
 # Looks that last too long are as if the wait after a take-over were too short for them.
 HOLES = {
     "looks that last too long": (lock, "LOOK_SECONDS", 3600.0),
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
-    "stale parts that stay": (
-        resume,
-        "FolderDiff",
-        lambda **named: FolderDiff(**named | NONE_STALE),
-    ),
+    "stale parts that stay": (FoundParts, "earlier", ()),
 }
 SEEDS = {
     "looks that last too long": 414,

@@ -11,9 +11,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
-from bertscore_beam.records.rejects import FILES_FILE
-from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, OutputFolder
+from bertscore_beam.records.records import own_file
+from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
 from bertscore_beam.score import conclude
+from bertscore_beam.score.spec import PLAN
 from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.support import jobs
 from tests.support.dumps import write_dump
@@ -102,7 +103,7 @@ def test_workers_group_parts_by_small_records_after_one_look(
     )
     assert jobs.run_prepared(job)["success"]
     job.spec.folder.release()
-    assert reads.count(PLAN_FILE) == 2
+    assert reads.count(own_file(job.spec.run, PLAN)) == 2
     assert job.spec.folder.exists(GROUPS_FILE)
 
 
@@ -110,7 +111,7 @@ def test_workers_group_parts_by_small_records_after_one_look(
 
 
 def change_and_finish(*given, spec, change, finish=conclude._finish):
-    change(Path(spec.folder.path(next(iter(spec.folder.files(suffix=".parquet"))))))
+    change(Path(spec.folder.path(given[1][0].staged)))
     return finish(*given, spec=spec)
 
 
@@ -131,11 +132,13 @@ def test_part_that_changes_before_the_very_end_is_no_success(
     job = start_remote(dump, tmp_path / "out", tiny_folder)
     folder = job.spec.folder
     monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
-    summary = jobs.run_prepared(job)
+    with pytest.raises(RuntimeError, match=r"nothing can be published in .* expected it to stay"):
+        jobs.run_prepared(job)
     folder.release()
-    assert (summary["success"], summary["missing_parts"]) == (False, 1)
-    assert not folder.exists(SUCCESS_FILE)
-    assert folder.exists(FILES_FILE)
+    assert [name for name in folder.files() if name.endswith((".parquet", SUCCESS_FILE))] == []
+    monkeypatch.undo()
+    given = {"model": str(tiny_folder("bert")), "num_layers": 2, "group_by": ("id",)}
+    assert jobs.run_options(jobs.job_options(dump, tmp_path / "out", **given))["success"]
 
 
 def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
@@ -144,7 +147,7 @@ def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     job = start_remote(dump, tmp_path / "out", tiny_folder)
     spec = replace(job.spec, detached=True)
     assert jobs.run_prepared(replace(job, spec=spec))["success"]
-    assert not spec.folder.exists(PLAN_FILE)
+    assert not spec.folder.exists(own_file(spec.run, PLAN))
     files = dict(spec.folder.each_file())
     with beam.Pipeline(runner=FnApiRunner()) as again:
         _ = again | beam.Create([]) | conclude.ConcludeRun(spec)

@@ -145,7 +145,7 @@ def test_only_what_is_not_scored_is_imported_again(out, mixed, run, imported):
     assert run() == cli.TOO_MANY_REJECTS  # its parts are still there
     assert not imported
     assert len(files_below(out / IMPORTS_FOLDER)) == 2
-    assert jobs.summary_of(out)["num_parts_of_inputs_gone"] == 3
+    assert jobs.summary_of(out / "_work" / "failed")["num_parts_of_inputs_gone"] == 3
 
 
 @pytest.fixture
