@@ -236,9 +236,4 @@ class Pool:
         tried, spec = self._results(), self.spec
         totals = Totals.merge(one.totals for one in tried)
         made = [record for one in tried for record in conclude._made(one)]
-
-        def work(_: Worker) -> None:
-            conclude._finish(totals, made, None, None, spec=spec)
-            conclude._end(totals, None, spec=spec)
-
-        return [Task(work)]
+        return [Task(lambda _: conclude._finish(totals, made, None, None, spec=spec))]
