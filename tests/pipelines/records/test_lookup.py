@@ -105,7 +105,7 @@ def part_of(rows, name=INPUT, start=0):
         idf="",
         summary=ScoreSummary(),
     )
-    return part_to_bytes(table, record)
+    return part_to_bytes(table, record, token="0" * 16)
 
 
 def store(root, pieces, name=INPUT):
