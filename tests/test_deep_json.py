@@ -16,7 +16,6 @@ from bertscore_beam.idf.counting import count_from_bytes
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.record import record_from_json
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
-from bertscore_beam.run.lock import Holder
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_core import (
     ConfigError,
@@ -113,7 +112,6 @@ LEFT_OUT = {
     "other files of a model": (lambda folder: read_json(run_in(folder) and folder / RUN_FILE), {}),
     "a run above": (lambda folder: check_stands_alone(run_in(folder).path("out"), []), None),
     "an object of a folder": (lambda folder: run_in(folder).read_json(RUN_FILE), {}),
-    "a lock": (lambda _: Holder.from_json(DEEP), None),
     "a record": (lambda _: record_from_json(DEEP), None),
     "Spark's columns": (lambda _: columns.describe_columns({columns.SCHEMA_KEY: DEEP}, []), {}),
 }

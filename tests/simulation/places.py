@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.run import lock
+from bertscore_beam.records import summary
+from bertscore_beam.run import alone
 from bertscore_beam.score import steps
 from bertscore_beam.score.steps import SplitScorer
 from tests.simulation.disk import open_disk
 from tests.simulation.store import open_store, stored
-from tests.simulation.world import Actor, Process, World
+from tests.simulation.world import World
 
 
 @contextmanager
@@ -53,34 +54,10 @@ def parts_of_one_size() -> Iterator[None]:
 
 def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(uuid, "uuid4", world.uuid4)
-    patch.setattr(lock, "time", time_of(world))
-    patch.setattr(lock, "threading", threading_of(world))
+    patch.setattr(alone, "time", SimpleNamespace(sleep=world.sleep))
+    patch.setattr(summary, "time", SimpleNamespace(time=lambda: 1e9))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     patch.setattr(SplitScorer, "score", lambda one, split, rows, *_: one.scorers(split, rows))
-
-    class Looks:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.here().looks, name)
-
-        def __setitem__(self, held: Any, began: Any) -> None:
-            world.here().looks[held] = began
-
-    patch.setattr(lock, "_looked", Looks())
-
-    def there(number: int) -> Process | None:
-        mine = world.here()
-        found = [one for one in world.processes if one.number == number]
-        return found[0] if found and found[0].machine == mine.machine else None
-
-    def place(number: int) -> str:
-        one = there(number)
-        is_shown = one is not None and one.alive and one.is_known
-        return f"boot/{one.machine}/{number}" if is_shown else ""
-
-    patch.setattr(lock, "_place", place)
-    patch.setattr(lock, "_exists", lambda number: (one := there(number)) and one.alive)
-    patch.setattr(lock, "os", SimpleNamespace(getpid=lambda: world.here().number))
-    patch.setattr(lock, "socket", SimpleNamespace(gethostname=lambda: world.here().machine))
     _run_pools_in_line(world, patch)
 
 
@@ -108,55 +85,3 @@ def _run_pools_in_line(world: World, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ThreadPoolExecutor, "submit", submit_here)
     patch.setattr(ThreadPoolExecutor, "map", map_here)
-
-
-# What stands for the modules `time` and `threading`.
-
-
-def time_of(world: World) -> SimpleNamespace:
-    """Return what stands for the module `time`."""
-    return SimpleNamespace(
-        sleep=world.sleep,
-        monotonic=lambda: world.clock() - world.here().stood,
-        time=lambda: 1e9 + world.now,
-    )
-
-
-def threading_of(world: World) -> SimpleNamespace:
-    """Return what stands for the module `threading`."""
-
-    class Event:
-        def __init__(self) -> None:
-            self._is_set = False
-            self._waiting: list[Actor] = []
-
-        def is_set(self) -> bool:
-            return self._is_set
-
-        def set(self) -> None:
-            self._is_set = True
-            for actor in self._waiting:
-                world.wake(actor)
-
-        def wait(self, timeout: float | None = None) -> bool:
-            actor = world.actor()
-            if not self._is_set:
-                self._waiting.append(actor)
-                world.wait() if timeout is None else world.sleep(timeout)
-                self._waiting.remove(actor)
-            return self._is_set
-
-    class Thread:
-        def __init__(self, target: Callable[..., object], args: Any, daemon: bool) -> None:
-            self._work = lambda: target(*args)
-
-        def start(self) -> None:
-            self._actor = world.start(world.here(), self._work)
-
-        def join(self) -> None:
-            actor = world.actor()
-            while not self._actor.is_done:
-                self._actor.joining.append(actor)
-                world.wait()
-
-    return SimpleNamespace(Event=Event, Thread=Thread)

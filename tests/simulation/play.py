@@ -2,21 +2,21 @@
 
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from bertscore_beam.dump import parquet
-from bertscore_beam.run.lock import LEASE_SECONDS, LOCK_FILE, STALE_SECONDS, START_SECONDS, Holder
+from bertscore_beam.run.alone import LOCK_FILE
+from bertscore_beam.run.publication import MOVING
 from tests.simulation import store
 from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed
 from tests.simulation.pool import DETACHED, LOCAL, SERVICE
+from tests.simulation.publishing import GUARDED
 from tests.simulation.runs import Fleet
-from tests.simulation.watch import Watch, beat_of, faults, holder_of, run_of, successful, vouching
+from tests.simulation.watch import Watch, faults, head_of, successful, vouching
 from tests.simulation.world import Hazards, Process, World
-
-FREE_WITHIN = STALE_SECONDS + LEASE_SECONDS + 5
-"""Seconds after which the lock of a run that has ended is another run's, at the latest."""
 
 _RATES = (0.0, 0.0, 0.0, 0.002, 0.006)
 _PAUSES = (0.0, 0.005, 0.03)
@@ -73,7 +73,7 @@ def play(seed: int, *, late: bool = False) -> Played:
         tempfile.TemporaryDirectory(prefix="bertscore-simulation-") as folder,
         placed(world, kind, Path(folder)) as (output, files),
     ):
-        watch = Watch(files, lambda: world.now, is_prompt=not (hazards.pauses or late))
+        watch = Watch(files, is_guarded=kind in GUARDED)
         world.after_change = watch.look
         fleet = Fleet(world, output, watch)
         fleet.declared_dead = draw.choice((0.0, 0.0, 0.2))
@@ -82,16 +82,13 @@ def play(seed: int, *, late: bool = False) -> Played:
         fleet.start_seconds = draw.choice((0.0, 0.0, 300.0))
         fleet.has_faults = hazards.fails > 0 or hazards.lost > 0
         fleet.is_late = late
-        fleet.is_calm = not (hazards.kills or hazards.pauses or fleet.leaves or late)
-        # The heartbeat of the command is deleted once, before the workers start.
-        fleet.is_calm &= not (fleet.has_faults and fleet.start_seconds)
         heir = draw.choice(drawn)
         fleet.inherit = lambda dead: _inherit(fleet, heir, dead)
         world.note(f"seed {seed}, {kind}, {hazards}")
         for number, command in enumerate(drawn):
             _send(fleet, draw, f"L{number + 1}", command, hazards)
         world.run()
-        left = _close(fleet, drawn[0])
+        left = _close(fleet, drawn[0], is_guarded=kind in GUARDED)
         watch.found |= dict.fromkeys(left)
     return Played(
         seed=seed,
@@ -127,13 +124,12 @@ def _draw_commands(draw: Random, *, alike: bool) -> list[Command]:
 def _send(fleet: Fleet, draw: Random, name: str, command: Command, hazards: Hazards) -> None:
     """Give a command somewhere at some moment, and up to twice again, as a scheduler does."""
     manner = draw.choice((LOCAL, LOCAL, SERVICE, DETACHED))
-    machine, is_known = draw.choice("AB"), draw.random() < 0.6
     after, most = draw.uniform(0, draw.choice((60, 60, 300))), draw.choice((1, 3))
     world = fleet.world
 
     def try_again(number: int) -> None:
         one = f"{name}{'abc'[number]}"
-        process = world.process(one, machine, hazards, is_known=is_known)
+        process = world.process(one, hazards)
 
         def work() -> None:
             try:
@@ -150,33 +146,43 @@ def _send(fleet: Fleet, draw: Random, name: str, command: Command, hazards: Haza
 def _inherit(fleet: Fleet, command: Command, dead: Process) -> None:
     """Let another command take the folder over while workers of a dead one may still write."""
     world = fleet.world
-    process = world.process(f"heir of {dead.name}", dead.machine, dead.hazards, is_known=True)
+    process = world.process(f"heir of {dead.name}", dead.hazards)
     world.start(process, lambda: fleet.launch(process, command, LOCAL, dead.hazards))
 
 
-def _close(fleet: Fleet, first: Command) -> list[str]:
-    """Give the last command again, where nothing goes wrong any more; return what is wrong then."""
+def _close(fleet: Fleet, first: Command, *, is_guarded: bool) -> list[str]:
+    """Give a last command, where nothing goes wrong any more; return what is wrong then.
+
+    In a store without conditions another writer may have come in between before: what that has
+    left may be seen until then.
+    """
     world, watch = fleet.world, fleet.watch
     stuck = [
         other.name for other in world.processes if not all(actor.is_done for actor in other.actors)
     ]
     left = [f"{name} waits for ever" for name in stuck]
-    command = watch.begun.get(run_of(watch.files()) or "", replace(first, overwrite=True))
-    process = world.process("last", "C", Hazards(), is_known=True)
-    within = FREE_WITHIN
     files = watch.files()
-    holder = Holder.from_json(files.get(LOCK_FILE, b""))
-    if holder is not None and holder.detached and beat_of(files) is None:  # no worker has begun
-        within += START_SECONDS - STALE_SECONDS
+    head = head_of(files)
+    is_moving = head is not None and head["state"] == MOVING
+    if is_guarded and "status 0" in _of_jobs(fleet) and not (successful(files) or is_moving):
+        left.append("a success was undone")
+    command = watch.begun.get(head["token"] if head else "", replace(first, overwrite=True))
     fleet.has_faults, fleet.is_late = False, False
     fleet.declared_dead = fleet.leaves = 0.0
-    world.start(process, lambda: fleet.launch(process, command, LOCAL, Hazards()))
-    world.run()
-    files, ended = watch.files(), fleet.ended["last"]
+    if not is_guarded:
+        watch.found.clear()
+    for number in range(1 if is_guarded else 2):
+        process = world.process(f"last{number}", Hazards())
+        world.start(process, partial(fleet.launch, process, command, LOCAL, Hazards()))
+        world.run()
+    files, ended = watch.files(), fleet.ended[process.name]
     if ended != "status 0" or successful(files) is None:
         left.append(f"the last command ends otherwise: {ended}")
-    if holder_of(files) is not None:
+    if LOCK_FILE in files:
         left.append("a lock is left at the end")
-    if (took := fleet.took.get("last", 0.0)) > within:
-        left.append(f"the lock was free only after {took:.0f} s")
     return [*left, *vouching(files), *faults(files, command)]
+
+
+def _of_jobs(fleet: Fleet) -> set[str]:
+    """Return how launchers have ended that waited for their jobs."""
+    return {how for name, how in fleet.ended.items() if name not in fleet.detached}

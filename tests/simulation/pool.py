@@ -72,7 +72,6 @@ class Pool:
     manner: str
     hazards: Hazards
     name: str
-    machine: str
     error: Exception | None = None
     is_over: bool = False
     workers: list[Worker] = field(default_factory=list)
@@ -82,13 +81,11 @@ class Pool:
         # Without a draw: the nights stay those that are known to find each hole.
         self.most_tries = 2 - len(self.fleet.watch.begun) % 2 if self.manner == LOCAL else 4
         self.stages = [self._end]
-        if self.manner == DETACHED and self.fleet.is_calm:
-            self.fleet.watch.going.add(self.spec.folder.lock.run)
         try:
             name = own_file(self.spec.run, PENDING)
             plan = self.fleet.world.outside(lambda: self.spec.folder.read(name))
-        except OSError as error:  # another run may have taken over since
-            self.fleet.check_error(error, self.spec.folder.lock)
+        except OSError as error:
+            self.fleet.check_error(error)
             self._fail(error)
             return
         splits = list(plan_from_bytes(plan, PENDING).splits)
@@ -121,13 +118,12 @@ class Pool:
     def _hire(self) -> None:
         world = self.fleet.world
         name = f"{self.name}.{len(self.workers) + 1}"
-        process = world.process(name, self.machine, self.hazards, is_known=True)
+        process = world.process(name, self.hazards)
         worker = Worker(process)
         self.workers.append(worker)
         after = 0.0
         if self.manner == DETACHED:
             after = world.random.uniform(0, self.fleet.start_seconds)
-            world.start(process, self.spec.folder.lock.keep, after=after)
         world.start(process, lambda: self._work(worker), after=after)
 
     def _work(self, worker: Worker) -> None:
@@ -177,7 +173,7 @@ class Pool:
     def _failed(self, worker: Worker, task: Task, error: Exception) -> None:
         self.fleet.world.note(f"{worker.process.name} fails: {type(error).__name__}: {error}")
         if worker.counts:  # what another worker does too may be done already, and cleared away
-            self.fleet.check_error(error, self.spec.folder.lock)
+            self.fleet.check_error(error)
         if worker.counts and not task.is_done and task.tries >= self.most_tries:
             self._fail(error)
 
@@ -205,7 +201,6 @@ class Pool:
 
     def _wake(self) -> None:
         if self.is_over and self.manner == DETACHED:  # a service ends its workers with their job
-            self.fleet.watch.going.discard(self.spec.folder.lock.run)
             for worker in self.workers:
                 seconds = self.fleet.world.random.uniform(0, 20)
                 self.fleet.world.later(seconds, lambda one=worker: self._end_of(one))

@@ -22,9 +22,8 @@ from typing import Any
 
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.run import publication
-from bertscore_beam.run.alone import alone
+from bertscore_beam.run.alone import FolderInUseError, alone
 from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
-from bertscore_beam.run.lock import FolderInUseError
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.publication import HEAD_FILE, Entry, Head
 from tests.simulation.places import placed
@@ -68,16 +67,6 @@ class Order:
         return cls(words[0], "o" in words, "f" in words, int("1" in words), "r" in words)
 
 
-class Free:
-    """Stands for the lock of a run: nobody needs one here."""
-
-    run = ""
-
-    def check(self) -> None: ...
-
-    def look(self) -> None: ...
-
-
 @dataclass(eq=False)
 class Launcher:
     """Does what the job will do, with parts of a few rows.
@@ -118,7 +107,7 @@ class Launcher:
             return 1
 
     def _run(self, order: Order) -> int:
-        folder = OutputFolder(self.output, Free())  # type: ignore[arg-type]
+        folder = OutputFolder(self.output)
         head = publication.settled_head(folder)
         self.read = 0 if head is None else head.epoch
         self.note(f"has read epoch {self.read}: {order}")
@@ -223,11 +212,11 @@ class Nights:
             world.note(f"{name} {words}")
 
         def repeat(publish: Callable[[], object]) -> None:
-            again = world.process(f"{name} again", name, process.hazards, is_known=True)
+            again = world.process(f"{name} again", process.hazards)
             world.start(again, lambda: self._try(again.name, publish), world.random.uniform(0, 2))
 
         one = Launcher(self.output, world.random, self._token, note)
-        if self.kind != "disk":  # there the launcher publishes itself
+        if self.kind != "disk":  # who has stopped there, others would wait for without an end
             one.repeat = repeat
         self.launchers[name] = one
         self._try(name, lambda: one.run(order))
@@ -248,7 +237,7 @@ class Nights:
 
     def lose(self, times: int) -> None:
         """Delete a staged file now and then, as a rule of a bucket does that is too strict."""
-        folder = OutputFolder(self.output, Free())  # type: ignore[arg-type]
+        folder = OutputFolder(self.output)
         for _ in range(times):
             self.world.sleep(self.world.random.uniform(0, 20))
             if staged := [f"_work/{name}" for name in folder.files("_work") if name != "lock"]:
@@ -292,7 +281,7 @@ class Nights:
 
     def start(self, name: str, words: str, hazards: Hazards, after: float = 0.0) -> Actor:
         """Let a launcher begin."""
-        process = self.world.process(name, name, hazards, is_known=True)
+        process = self.world.process(name, hazards)
         order = Order.of(words)
         return self.world.start(process, lambda: self.launch(process, order), after)
 
@@ -479,10 +468,10 @@ def drawn(seed: int, kinds: tuple[str, ...] = KINDS) -> Played:
             for again in range(draw.choice((1, 2, 3))):
                 after = draw.uniform(0, draw.choice((1, 10, 60))) + 20 * again
                 one.start(f"L{number}{'abc'[again]} {words}", words, hazards, after)
-        reader = world.process("reader", "reader", Hazards(), is_known=True)
+        reader = world.process("reader", Hazards())
         world.start(reader, lambda: one.read_often(60))
         if draw.random() < 0.2:
-            rule = world.process("rule", "rule", Hazards(), is_known=True)
+            rule = world.process("rule", Hazards())
             world.start(rule, lambda: one.lose(8))
         world.run()
         one.check_mended("last", draw.choice(given))

@@ -4,27 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.plan_file import OtherPlanError
+from bertscore_beam.run.alone import FolderInUseError, alone
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import (
-    FolderInUseError,
-    FolderLostError,
-    JobStillRunsError,
-    RunLock,
-    hold,
-)
+from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.run.publication import settled_head
 from bertscore_beam.score.job import begin_score, conclude_score
 from bertscore_core.errors import SignatureError
 from tests.simulation import commands
 from tests.simulation.commands import Command
-from tests.simulation.places import threading_of
 from tests.simulation.pool import DETACHED, Pool, WorkerDiedError
-from tests.simulation.watch import Watch, holder_of
-from tests.simulation.world import Hazards, Process, Stopped, World
+from tests.simulation.watch import Watch, head_of
+from tests.simulation.world import Hazards, Process, World
 
-EXPLAINED = (FolderInUseError, FolderLostError, JobStillRunsError, SignatureError, OtherPlanError)
-"""How a command may end in a world without faults of its store.
-
-A launcher that stood still may write its plan late: the run that has the folder ends then."""
+EXPLAINED = (FolderInUseError, SignatureError, OtherPlanError, JobFailedError, WorkerDiedError)
+"""How a command may end in a world without faults of its store."""
 
 
 @dataclass(eq=False)
@@ -39,13 +32,11 @@ class Fleet:
         leaves: How often a launcher dies, or stands still, while its workers work.
         score_seconds: How long the model takes for a part, on average.
         start_seconds: How long a worker of a detached job takes to begin, at most.
-        is_calm: Whether nothing keeps a job from writing its heartbeats.
         is_late: Whether writes may come so late that runs without a fault of their own fail.
         inherit: Sends another command to the machine of a launcher that has just died.
         has_faults: Whether the store may answer with an error.
         ended: How each launcher has ended, by its name.
-        took: Seconds until each launcher had the lock.
-        held: The lock of each launcher that had it.
+        detached: The launchers that did not wait for their jobs.
     """
 
     world: World
@@ -56,12 +47,10 @@ class Fleet:
     score_seconds: float = 3.0
     start_seconds: float = 0.0
     has_faults: bool = False
-    is_calm: bool = False
     is_late: bool = False
     inherit: Callable[[Process], None] = lambda dead: None
     ended: dict[str, str] = field(default_factory=dict)
-    took: dict[str, float] = field(default_factory=dict)
-    held: dict[str, RunLock] = field(default_factory=dict)
+    detached: set[str] = field(default_factory=set)
 
     def launch(self, process: Process, command: Command, manner: str, hazards: Hazards) -> None:
         """Run a command, as `run.job.run_job` does."""
@@ -71,41 +60,27 @@ class Fleet:
             self.ended[name] = self._run(process, command, manner, hazards)
         except Exception as error:
             self.ended[name] = type(error).__name__
-            self.world.note(f"{name} ends: {type(error).__name__}: {error}")
-            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            self.check_error(cause, self.held.get(name))
+            world.note(f"{name} ends: {type(error).__name__}: {error}")
+            cause = error.__cause__ if isinstance(error, RuntimeError) else None
+            self.check_error(cause if isinstance(cause, Exception) else error)
         world.note(f"{name} has ended: {self.ended[name]}")
 
     def _run(self, process: Process, command: Command, manner: str, hazards: Hazards) -> str:
-        world, began = self.world, self.world.now
-        threading = threading_of(world)
-        workers_began, detached = threading.Event(), manner == DETACHED
+        world, detached = self.world, manner == DETACHED
         pool: Pool | None = None
-
-        def lost(error: FolderLostError) -> None:
-            world.note(f"{process.name}: {error}")
-            world.kill(process)
-            raise Stopped
-
+        if detached:
+            self.detached.add(process.name)
         try:
-            with hold(
-                self.output,
-                say=world.note,
-                lost=lost,
-                detached=detached,
-                workers_began=workers_began,
-            ) as held:
-                self.took[process.name], self.held[process.name] = world.now - began, held
-                world.note(f"{process.name} holds the lock as {held.run}: {command}, {manner}")
-                folder = OutputFolder(self.output, held)
+            with alone(self.output):
+                folder = OutputFolder(self.output)
+                settled_head(folder)
                 planned = world.outside(lambda: commands.planned(command, self.output))
                 spec, stages = begin_score(planned, folder, world.note)
                 spec = replace(spec, detached=detached)
                 self.watch.begun[spec.run] = command
-                world.note(f"{process.name} has begun run {spec.run}")
-                workers_began.set()
+                world.note(f"{process.name} has begun run {spec.run}: {command}, {manner}")
                 if stages or detached:
-                    pool = Pool(self, spec, manner, hazards, process.name, process.machine)
+                    pool = Pool(self, spec, manner, hazards, process.name)
                     pool.start()
                     if world.random.random() < self.leaves:
                         self._leave(process)
@@ -118,22 +93,22 @@ class Fleet:
             raise
 
     def _leave(self, process: Process) -> None:
-        """Let a launcher die, or stand still for longer than others wait, at some moment."""
+        """Let a launcher die, or stand still, at some moment."""
         world = self.world
         seconds, stands = world.random.uniform(0, 20), world.random.uniform(40, 120)
         if world.random.random() < 0.5:
             world.later(seconds, lambda: world.kill(process))
             world.later(seconds + world.random.uniform(0, 2), lambda: self.inherit(process))
         else:
-            world.later(seconds, lambda: world.pause(process, stands, suspended=False))
+            world.later(seconds, lambda: world.pause(process, stands))
 
-    def check_error(self, error: Exception, held: RunLock | None) -> None:
-        """Note an error that nothing in this world explains: no fault, and no loss of the lock."""
-        is_lost = held is not None and holder_of(self.watch.files()) != held.run
-        if self.is_late or (is_lost and isinstance(error, OSError)):
+    def check_error(self, error: Exception) -> None:
+        """Note an error that nothing in this world explains.
+
+        A run may find files gone that it was about to read: another one has published since.
+        """
+        is_race = isinstance(error, FileNotFoundError) and head_of(self.watch.files()) is not None
+        if self.is_late or is_race or isinstance(error, EXPLAINED):
             return
-        if isinstance(error, (*EXPLAINED, WorkerDiedError)) or (
-            self.has_faults and isinstance(error, OSError)
-        ):
-            return
-        self.watch.found[f"an error without a cause: {type(error).__name__}: {error}"] = None
+        if not (self.has_faults and isinstance(error, OSError)):
+            self.watch.found[f"an error without a cause: {type(error).__name__}: {error}"] = None

@@ -10,11 +10,8 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.records.record import RECORD_KEY, PartRecord, record_from_json
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, STALE_SECONDS, START_SECONDS
+from bertscore_beam.run.publication import HEAD_FILE
 from tests.simulation.commands import SETTINGS, Command, expected, job_digest, rows_of, signature
-
-_DECIDED = 3.0
-"""Seconds between the last look at a heartbeat and the taking over of the lock, at most."""
 
 
 class Watch:
@@ -23,54 +20,34 @@ class Watch:
     Attributes:
         begun: The command of each run that has begun, by the run's name.
         found: What was wrong, each once.
-        going: Runs of detached jobs that nothing keeps from writing heartbeats.
     """
 
-    def __init__(
-        self,
-        files: Callable[[], Mapping[str, bytes]],
-        clock: Callable[[], float],
-        *,
-        is_prompt: bool,
-    ) -> None:
+    def __init__(self, files: Callable[[], Mapping[str, bytes]], *, is_guarded: bool) -> None:
         """Begin.
 
         Args:
             files: Returns the files of the folder.
-            clock: Returns the moment.
-            is_prompt: Whether nobody stands still between a decision and what comes of it.
+            is_guarded: Whether nobody comes between a look and a change there.
         """
         self.begun: dict[str, Command] = {}
         self.found: dict[str, None] = {}
-        self.going: set[str] = set()
         self.files = files
-        self._clock, self._is_prompt = clock, is_prompt
-        self._lock: dict[str, Any] = {}
-        self._beats: list[tuple[float, bytes | None]] = []
+        self._is_guarded = is_guarded
+        self._tokens: dict[int, str] = {}
+        self._last = 0
 
     def look(self) -> None:
         """Look at the folder once."""
         files = self.files()
-        self._look_at_lock(files)
         self.found |= dict.fromkeys(vouching(files))
         name = successful(files)
         if name is not None:
             self.found |= dict.fromkeys(faults(files, self.begun[name]))
-
-    def _look_at_lock(self, files: Mapping[str, bytes]) -> None:
-        """Find out whether the lock of a job is taken over that goes on."""
-        now, lock, beat = self._clock(), _json(files.get(LOCK_FILE)), beat_of(files)
-        if lock != self._lock:
-            if lock.get("run") and self._lock.get("run") in self.going:
-                self.found["the lock of a job that goes on is taken over"] = None
-            before = [one for one in self._beats if one[0] < now - _DECIDED]
-            if lock.get("run") and self._lock.get("detached") and before and self._is_prompt:
-                moment, last = before[-1]
-                if now - moment < (START_SECONDS if last is None else STALE_SECONDS):
-                    self.found["a lock is taken over soon after a heartbeat"] = None
-            self._lock, self._beats = lock, []
-        if beat not in (one[1] for one in self._beats[-1:]):
-            self._beats.append((now, beat))
+        if (head := head_of(files)) is not None and self._is_guarded:
+            epoch, token = head["epoch"], head["token"]
+            if epoch < self._last or self._tokens.setdefault(epoch, token) != token:
+                self.found["an older publication replaces a newer one"] = None
+            self._last = epoch
 
 
 def vouching(files: Mapping[str, bytes]) -> list[str]:
@@ -121,15 +98,9 @@ def run_of(files: Mapping[str, bytes]) -> str | None:
     return _json(files.get(RUN_FILE)).get("run")
 
 
-def holder_of(files: Mapping[str, bytes]) -> str | None:
-    """Return the run that holds the lock; None without a lock."""
-    return _json(files[LOCK_FILE])["run"] if LOCK_FILE in files else None
-
-
-def beat_of(files: Mapping[str, bytes]) -> bytes | None:
-    """Return the last heartbeat of the run that holds the lock."""
-    name = holder_of(files)
-    return None if name is None else files.get(BEAT_FILE + name)
+def head_of(files: Mapping[str, bytes]) -> dict[str, Any] | None:
+    """Return the head of the publications; None without one."""
+    return json.loads(files[HEAD_FILE]) if HEAD_FILE in files else None
 
 
 def records_of(files: Mapping[str, bytes]) -> dict[str, PartRecord]:

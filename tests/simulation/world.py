@@ -1,7 +1,7 @@
 """Threads that run one at a time, in the order of a simulated clock, and processes that may die.
 
-An actor is a thread of a simulated process. It runs until its next step: an operation of the store,
-a look at a clock, or a wait. The scheduler draws how long the step takes, and goes on with whoever
+An actor is a thread of a simulated process. It runs until its next step: an operation of the store
+or a wait. The scheduler draws how long the step takes, and goes on with whoever
 comes next by the clock. All draws come from one seed, so the same seed gives the same run.
 """
 
@@ -35,7 +35,7 @@ class Hazards:
         kills: The process is killed, before the step, or while its request is on the way.
         pauses: The process stands still for up to two minutes.
         late: A write or deletion happens up to two minutes later than it was sent. The process
-            waits for it, or has an error, or stands still between its look at the lock and it.
+            waits for it, or has an error, or stands still meanwhile.
     """
 
     fails: float = 0.0
@@ -51,26 +51,16 @@ class Process:
 
     Attributes:
         name: What the trace calls it.
-        machine: Where it runs.
-        number: Its process number, which no other process of the world has.
-        is_known: Whether its system tells about processes, as /proc does.
         alive: Whether it runs.
         paused_until: It stands still until then.
-        stood: Seconds that its running clock stood still, since its machine was suspended.
         hazards: What may happen to its steps.
-        looks: When it last saw that its run holds the lock.
         actors: Its threads.
     """
 
     name: str
-    machine: str
-    number: int
-    is_known: bool
     hazards: Hazards
     alive: bool = True
     paused_until: float = 0.0
-    stood: float = 0.0
-    looks: dict[Any, Any] = field(default_factory=dict)
     actors: list["Actor"] = field(default_factory=list)
 
 
@@ -111,9 +101,9 @@ class World:
 
     # Processes and their threads.
 
-    def process(self, name: str, machine: str, hazards: Hazards, *, is_known: bool) -> Process:
+    def process(self, name: str, hazards: Hazards) -> Process:
         """Add a process."""
-        made = Process(name, machine, 100 + len(self.processes), is_known, hazards)
+        made = Process(name, hazards)
         self.processes.append(made)
         return made
 
@@ -172,11 +162,10 @@ class World:
                 if not actor.is_done:
                     self._wake_at(actor, self.now)
 
-    def pause(self, process: Process, seconds: float, *, suspended: bool) -> None:
-        """Let a process stand still; a suspended machine's running clock stands still, too."""
+    def pause(self, process: Process, seconds: float) -> None:
+        """Let a process stand still."""
         self.note(f"{process.name} stands still for {seconds:.0f} s")
         process.paused_until = self.now + seconds
-        process.stood += seconds * suspended
 
     def later(self, seconds: float, act: Callable[[], object]) -> None:
         """Do something that nobody waits for."""
@@ -293,7 +282,7 @@ class World:
         self.later(sent, happen)
         if is_late and (way := self.random.choice(["waits", "stands", "errs"])) != "waits":
             if way == "stands":
-                self.pause(process, sent, suspended=self._happens(0.5))
+                self.pause(process, sent)
             else:
                 self.sleep(1.0)
                 raise TimeoutError(f"no answer: {words}")
@@ -303,18 +292,12 @@ class World:
         self._fail(process.hazards.lost, words)
         return answer.result(0)
 
-    def clock(self) -> float:
-        """Look at the clock of the process: a step."""
-        self._befall("clock")
-        self.sleep(0.0)
-        return self.now
-
     def _befall(self, words: str) -> None:
         """Let the process stand still or die before a step."""
         process = self.here()
         self._check()
         if self._happens(process.hazards.pauses):
-            self.pause(process, self.random.uniform(5, 120), suspended=self._happens(0.5))
+            self.pause(process, self.random.uniform(5, 120))
         if self._happens(process.hazards.kills):
             self.note(f"{process.name}: not {words}")
             self.kill(process)

@@ -40,9 +40,8 @@ from torch import Tensor
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
-from bertscore_beam.run import lock
+from bertscore_beam.run.alone import LOCK_FILE
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.publication import HEAD_FILE, WORK_FOLDER, successful_run
 from bertscore_core.model.encoder import Encoder
@@ -303,11 +302,7 @@ def results_of(state: State) -> State:
 
 def _without_lock(state: State) -> State:
     """Leave out a lock: one that stays behind keeps nobody out."""
-    return {
-        name: content
-        for name, content in state.items()
-        if not name.endswith(LOCK_FILE) and BEAT_FILE not in name
-    }
+    return {name: content for name, content in state.items() if not name.endswith(LOCK_FILE)}
 
 
 def differences(found: State, expected: State) -> str:
@@ -447,10 +442,6 @@ def main(arguments: Sequence[str]) -> int:
             mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no threads
             mock.patch("bertscore_beam.run.job._pool_of", return_value=None),  # nor processes
             mock.patch.object(os, "fsync"),  # processes die here, and no machine
-            # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
-            mock.patch.multiple(
-                lock, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
-            ),
         ):
             stack.enter_context(patch)
         shop = Workshop(Path(folder))

@@ -13,11 +13,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.dump.parquet import SEAL_KEY
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import TOKEN_KEY
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
+from bertscore_beam.run.publication import settled_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
 from bertscore_beam.score.job import build_score_pipeline, read_summary, start_run, texts_to_import
@@ -41,10 +40,8 @@ def score_arguments(dump: Path, tmp_path: Path, *more: object) -> list[str]:
 
 
 def own(output: str | Path) -> OutputFolder:
-    """Take a folder over, whoever holds it, without a thread that shows signs of life."""
-    folder, holder = OutputFolder(str(output)), Holder.here()
-    write_atomically(folder.path(LOCK_FILE), holder.to_json())
-    return OutputFolder(str(output), RunLock(str(output), holder.run))
+    """Return a folder to work on."""
+    return OutputFolder(str(output))
 
 
 def import_here(texts: Iterable[TextFile], folder: OutputFolder) -> None:
@@ -60,7 +57,6 @@ def plan_imported(options: ScoreOptions) -> ScorePlan:
         return planned
     folder = own(planned.output)
     import_here(texts_to_import(planned, folder), folder)
-    folder.release()
     return plan_score(planned.options, planned.runner, planned)
 
 
@@ -94,13 +90,10 @@ def run_options(
     """Prepare and run a job and return its summary."""
     planned = plan_imported(options)
     folder = own(planned.output)
-    try:
-        job = start_run(resume_score(planned, folder))
-        import_here(missing_imports(planned.texts, job.diff.work, job.imports), folder)
-        return run_prepared(job, runner, flags)
-    finally:
-        if folder.holds_lock():
-            folder.release()
+    settled_head(folder)
+    job = start_run(resume_score(planned, folder))
+    import_here(missing_imports(planned.texts, job.diff.work, job.imports), folder)
+    return run_prepared(job, runner, flags)
 
 
 def run_prepared(

@@ -21,6 +21,7 @@ from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Say
 from bertscore_beam.run.loading import describe_unknown_device, settle_workers, with_scoring
 from bertscore_beam.run.neighbours import check_stands_alone
+from bertscore_beam.run.publication import Head
 from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
 from bertscore_core.config import Settings
@@ -95,14 +96,23 @@ class BaselinePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineJob:
-    """A baseline run that holds its folder; `started` is in seconds since the epoch."""
+    """A baseline run that has its folder; `started` is in seconds since the epoch.
+
+    Attributes:
+        before: The head of the folder then.
+        files: What it publishes.
+        stale: Tables of another sample, which it does not publish again, without their suffix.
+    """
 
     plan: BaselinePlan
     folder: OutputFolder
+    before: Head | None
     index: SentenceIndex
     say: Say
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.time)
+    files: dict[str, bytes] = field(default_factory=dict)
+    stale: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> BaselineOptions:

@@ -17,8 +17,9 @@ from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRec
 from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.run.folder import OutputFolder, nan_to_null
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null
 from bertscore_beam.run.output import TextTable
+from bertscore_beam.run.publication import publish_files
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
 from bertscore_core.errors import load_json
 from bertscore_core.idf import IdfTable
@@ -179,18 +180,14 @@ def write_table(
         },
     }
     text = json.dumps(description, indent=1, ensure_ascii=False)
-    job.folder.write_all(
-        {
-            stem + _PICTURE_SUFFIX: draw_distributions(moments, title),
-            stem + DESCRIPTION_SUFFIX: text.encode(),
-            path: table.encode(),  # last: a table is never without its description
-        }
-    )
+    job.files[stem + _PICTURE_SUFFIX] = draw_distributions(moments, title)
+    job.files[stem + DESCRIPTION_SUFFIX] = text.encode()
+    job.files[path] = table.encode()
     return description
 
 
-def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
-    """Delete the tables of languages that have another sample now."""
+def stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
+    """Return the tables of languages that have another sample now."""
     stale = []
     for stem in list_tables(folder.files()):
         sample = samples.get(stem.partition("/")[0])
@@ -198,26 +195,35 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
             description = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
             if description["sample"]["digest"] != sample.digest:
                 stale.append(stem)
-    _delete_tables(folder, stale)
     return stale
 
 
-def delete_output(folder: OutputFolder) -> None:
-    """Delete all that a baseline job writes, and what others are made of last.
+def publish_tables(job: BaselineJob, *, is_success: bool) -> None:
+    """Publish the tables of a run, beside those of other languages and models."""
+    stems = list_tables(job.folder.files())
+    kept = set(stems) - {*job.stale}
+    names = {stem: [stem + suffix for suffix in _SUFFIXES] for stem in stems}
+    publish_files(
+        job.folder,
+        job.before,
+        job.run,
+        job.files,
+        kept=sorted({name for stem in kept for name in names[stem]} - job.files.keys()),
+        earlier=sorted({SUMMARY_FILE, *(name for stem in stems for name in names[stem])}),
+        is_success=is_success,
+    )
+
+
+def delete_data(folder: OutputFolder) -> None:
+    """Delete what tables are made of, and what others are made of last.
 
     A run that is killed meanwhile leaves the folder of a run that was killed earlier.
     """
-    _delete_tables(folder, list_tables(folder.files()))
     for below in reversed(DATA_FOLDERS):
         paths = [f"{below}/{name}" for name in folder.files(below)]
         records = [path for path in paths if path.endswith(".json")]
         folder.delete(*records)
         folder.delete(*(path for path in paths if not path.endswith(".json")))
-
-
-def _delete_tables(folder: OutputFolder, stems: Sequence[str]) -> None:
-    for suffix in _SUFFIXES:
-        folder.delete(*(stem + suffix for stem in stems))
 
 
 LARGE_ERROR = 0.005

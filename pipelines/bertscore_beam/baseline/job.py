@@ -19,6 +19,7 @@ from bertscore_beam.baseline.baseline_plan import (
     BaselineModel,
     BaselinePlan,
     check_folder,
+    list_tables,
     prepare_baseline,
 )
 from bertscore_beam.baseline.collect_sentences import collect_samples
@@ -30,20 +31,15 @@ from bertscore_beam.baseline.layer_moments import (
     merge_tables,
 )
 from bertscore_beam.baseline.sample import make_pairs
-from bertscore_beam.files.checked import digest_of, from_json
+from bertscore_beam.files.checked import digest_of, from_json, to_json
 from bertscore_beam.files.reach import before_work
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import (
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    declare_success,
-    write_run,
-)
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null, write_run
 from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.progress import Expected
+from bertscore_beam.run.publication import readable_head
 from bertscore_core.errors import IdfError, InputError
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer_config import ScorerConfig
@@ -60,26 +56,26 @@ def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
     with run.first_writing():
         job = begin_baseline(plan, folder, run.say)
     samples = collect_samples(job, run)
-    for stale in baseline_tables.delete_stale_tables(folder, samples):
-        run.say(f"{stale} was made from another sample and was deleted.")
+    for stale in baseline_tables.stale_tables(folder, samples):
+        run.say(f"{stale} was made from another sample and is left out.")
+        job.stale.append(stale)
     _make_tables(job, run, samples, make_pairs(job, run, samples))
     return _conclude_baseline(job)
 
 
 def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
-    """Write down whose folder this is, and take back an earlier success.
+    """Write down whose folder this is.
 
     Raises:
-        FolderLostError: The folder belongs to another run by now.
         SignatureError: Another run has worked on it since it was checked.
     """
-    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=say)
+    head = readable_head(folder)
+    job = BaselineJob(plan=plan, folder=folder, before=head, index=SentenceIndex(folder), say=say)
     before = check_folder(plan, folder)
     must_start_again = plan.options.overwrite and _is_of_other_input(plan, before)
-    folder.delete(SUCCESS_FILE)  # before the summary: no success without one
-    folder.delete(SUMMARY_FILE)
     if must_start_again:
-        baseline_tables.delete_output(folder)
+        baseline_tables.delete_data(folder)
+        job.stale.extend(list_tables(folder.files()))
     folder.delete_temporary()
     write_run(
         folder,
@@ -127,16 +123,16 @@ def _make_tables(
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
                 table = sources.table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
-    job.folder.write_json(
-        SUMMARY_FILE,
+    summary = nan_to_null(
         {
             "source": job.plan.source.shown,
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
             "languages": {code: _sample_row(samples[code]) for code in job.plan.source.languages},
-        },
+        }
     )
+    job.files[SUMMARY_FILE] = to_json(summary, indent=2)
 
 
 def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,14 +267,13 @@ def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterat
 
 
 def _conclude_baseline(job: BaselineJob) -> Outcome:
-    """Mark a success, and turn the summary into what is shown and an exit status."""
-    with worker_errors():
-        summary = from_json(job.folder.read(SUMMARY_FILE))
+    """Publish the tables, and turn the summary into what is shown and an exit status."""
+    summary = from_json(job.files[SUMMARY_FILE])
     done = not summary["unusable"] and not baseline_tables.languages_without_pairs(
         summary["languages"]
     )
-    if done:
-        declare_success(job.folder, job.run)
+    with worker_errors():
+        baseline_tables.publish_tables(job, is_success=done)
     return Outcome(
         status=DONE if done else TOO_MANY_REJECTS,
         shown=(baseline_tables.show_tables(summary, job.folder),),

@@ -26,7 +26,6 @@ from bertscore_beam.files.reach import NotBegunError, is_refused
 from bertscore_beam.options.declare import summary_of
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.run.lease import JobStillRunsError
-from bertscore_beam.run.lock import FolderLostError
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,
@@ -54,7 +53,7 @@ _SPINS = "10000"
 milliseconds, which takes the processor from others: with another busy program beside it, scoring
 with torch took half the CPU seconds and half the time with this."""
 
-_BROKEN = (FolderLostError, JobStillRunsError, DeviceLostError)
+_BROKEN = (JobStillRunsError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
 _WORDED = (BertScoreError, OSError, KeyboardInterrupt, JobFailedError, WorkersDiedError)
@@ -192,7 +191,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
         words += "\nNothing was started. Run the same command again when it can be reached."
-    elif not isinstance(error, FolderLostError | JobStillRunsError):
+    elif not isinstance(error, JobStillRunsError):
         if not is_worded:
             words = _words(last_error(error))
         words = f"the {'job' if is_job else 'command'} stopped: {words}"

@@ -46,6 +46,7 @@ from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.score_options import IdfOptions
+from bertscore_beam.run.alone import LOCK_FILE
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -56,8 +57,8 @@ from bertscore_beam.run.folder import (
     write_run,
 )
 from bertscore_beam.run.job import Run, Say, import_phase
+from bertscore_beam.run.lease import LEASE_FILE
 from bertscore_beam.run.loading import scorer_config, tokenizer_facts
-from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,
@@ -107,8 +108,9 @@ def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | Non
 class IdfPlan:
     """A counting run, checked and planned.
 
-    `output` is a folder beside the table, for the files of the run; `table_file` is the one there
-    that no other run writes. Each language has its own vocabulary; under "" is that of all rows.
+    `output` is a folder beside the table, for the files of the run; `table_file` is the table
+    there, which no other run writes. Each language has its own vocabulary; under "" is that of
+    all rows.
     """
 
     options: IdfOptions
@@ -369,12 +371,10 @@ def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
         return Outcome(status=BROKEN, warnings=(message,))
     with worker_errors():
         counted, data = from_json(folder.read(note_file)), folder.read(table_file)
-        folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
         raise _exists_already_error(planned.options)
-    with suppress(FolderLostError):  # the table is saved; the other run cleans up
-        _clean_up(folder)
+    _clean_up(folder)
     shown = escape_line(mask_credentials(planned.table))
     documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
     if counted["group_columns"]:
@@ -401,11 +401,11 @@ def _put(planned: IdfPlan, data: bytes) -> bool:
 
 
 def _clean_up(folder: OutputFolder) -> None:
-    """Delete the files of the run, except its lock, which is released last.
+    """Delete the files of the run, but for those of the command.
 
     While `_run.json` is there, the same command cleans up what is left, also beside its table.
     """
-    names = (name for name in folder.files() if name != RUN_FILE and not is_of_lock(name))
+    names = (name for name in folder.files() if name not in (RUN_FILE, LOCK_FILE, LEASE_FILE))
     folder.delete(*names)
     folder.delete(RUN_FILE)
     folder.delete_empty_folders()

@@ -1,23 +1,33 @@
-"""One launcher at a time on a folder of a local disk.
+"""One launcher at a time on a folder of a local disk, and one publication.
 
 The system holds the lock on a file of the folder, and lets go of it when the process has ended, in
-whatever way. In an object store nobody needs to be alone: see `run.publication`.
+whatever way. A job that a service runs publishes in a worker, which may outlive its launcher: so a
+publication has a lock of its own, and waits for it. In an object store nobody needs to be alone:
+see `run.publication`.
 """
 
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_remote, join, resolve
-from bertscore_beam.run.lock import FolderInUseError
 from bertscore_core.errors import ConfigError
 
+
+class FolderInUseError(ConfigError):
+    """Another run is at work on the output folder."""
+
+
 LOCK_FILE = "_work/lock"
+PUBLISHING_FILE = "_work/publishing"
 _WHO = 200
 """Most bytes that say who has the lock."""
+_LOOK_SECONDS = 0.1
+"""How often to look whether another process has ended its publication."""
 
 
 @contextmanager
@@ -32,18 +42,45 @@ def alone(output: str) -> Iterator[None]:
         yield
         return
     path, folder = resolve(join(output, LOCK_FILE))[1], resolve(output)[1]
-    was_there = os.path.isdir(folder)
+    was_empty = os.path.isdir(folder) and not os.listdir(folder)
     descriptor = _locked(path, output)
     try:
         yield
     finally:
-        with suppress(OSError):  # what stays does no harm
-            os.unlink(path)
-        os.close(descriptor)
-        with suppress(OSError):  # they are not empty
-            os.rmdir(os.path.dirname(path))
-            if not was_there:
+        _let_go(path, descriptor)
+        with suppress(OSError):  # it is not empty
+            if not was_empty:  # else it is left as it was
                 os.rmdir(folder)
+
+
+@contextmanager
+def publishing(output: str) -> Iterator[None]:
+    """Let no other process publish in a folder while the body runs.
+
+    Raises:
+        ConfigError: Its disk knows no locks.
+    """
+    if is_remote(output):
+        yield
+        return
+    path, descriptor = resolve(join(output, PUBLISHING_FILE))[1], None
+    while descriptor is None:
+        try:
+            descriptor = _locked(path, output)
+        except FolderInUseError:
+            time.sleep(_LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        _let_go(path, descriptor)
+
+
+def _let_go(path: str, descriptor: int) -> None:
+    with suppress(OSError):  # what stays does no harm
+        os.unlink(path)
+    os.close(descriptor)
+    with suppress(OSError):  # it is not empty
+        os.rmdir(os.path.dirname(path))
 
 
 def _locked(path: str, output: str) -> int:

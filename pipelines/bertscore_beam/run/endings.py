@@ -1,4 +1,4 @@
-"""How a run ends before its work is done: by a signal, a lost folder, or an error of the work."""
+"""How a run ends before its work is done: by a signal, or an error of the work."""
 
 import builtins
 import os
@@ -10,9 +10,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from bertscore_beam.run import output, pool
-from bertscore_beam.run.lock import FolderLostError
 from bertscore_beam.run.temporary import delete_temporary_folders
-from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
+from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
 if TYPE_CHECKING:
     from bertscore_beam.run.remote_job import RemoteJob
@@ -32,7 +31,6 @@ def worker_errors(job: "RemoteJob | None" = None) -> Iterator[None]:
 
     Raises:
         ConfigError, ModelLoadError: The same command would end in the same way.
-        FolderLostError: Another run has the folder.
         JobFailedError: Any other error on purpose, or one of a file system. Unlike before the work,
             the same command may continue.
     """
@@ -47,7 +45,7 @@ def worker_errors(job: "RemoteJob | None" = None) -> Iterator[None]:
         where = "" if job is None else job.where
         if isinstance(known, BertScoreError):
             known.args = (_WHILE.sub("", str(known)) + where,)
-        if isinstance(known, ConfigError | ModelLoadError | FolderLostError):
+        if isinstance(known, ConfigError | ModelLoadError):
             raise known from error.__cause__
         kind = f"{type(known).__name__}: " if isinstance(known, OSError) else ""
         raise output.JobFailedError(f"{kind}{known}{where}") from error
@@ -104,11 +102,6 @@ def end_when_interrupted(job: "RemoteJob | None" = None, *, kept: bool = True) -
 
     with output.ending_with(stop, *output.ending_signals()):
         yield
-
-
-def end_for(error: FolderLostError) -> NoReturn:
-    """End the process from any thread: the runner cannot be stopped in another way."""
-    _leave(f"bertscore-beam: {escape_text(str(error))}\n", output.BROKEN)
 
 
 def _leave(message: str, status: int) -> NoReturn:

@@ -3,8 +3,6 @@
 OUT/_run.json             settings and identity of the run
 OUT/_summary.json         its result
 OUT/_SUCCESS              written last, names the run
-OUT/_manifest/lock.json   which run works on the folder; see `run.lock`
-OUT/_manifest/beat-RUN    its last heartbeat
 OUT/_manifest/...         files of the job for itself and for the next run
 """
 
@@ -28,15 +26,12 @@ from bertscore_beam.files.versions import (
 )
 from bertscore_beam.files.write import (
     copy_atomically,
-    delete,
     delete_empty_folders,
     delete_many,
     delete_temporary,
     write_atomically,
 )
 from bertscore_beam.options.run_options import DumpOptions
-from bertscore_beam.run.lease import end_lease, job_of_worker
-from bertscore_beam.run.lock import FolderLostError, RunLock
 from bertscore_core.errors import BertScoreError, SignatureError, load_json
 
 
@@ -65,17 +60,11 @@ PLAN_FILE = f"{MANIFEST_FOLDER}/plan.pq"
 class OutputFolder:
     """The folder of a run. Files are named by their path below it.
 
-    Each call that changes the folder first checks that the run still holds the lock: another run
-    may have taken the folder over while this process was suspended. On an object store a check is
-    good for some seconds, see `run.lock`.
-
     Attributes:
         root: Its path, as `absolute` returns it.
-        lock: The lock held on it; None for a folder that is only read.
     """
 
     root: str
-    lock: RunLock | None = None
 
     @property
     def shown(self) -> str:
@@ -85,27 +74,6 @@ class OutputFolder:
     def path(self, name: str = "") -> str:
         """Return the full path of a file, or of the folder itself without a name."""
         return join(self.root, name) if name else self.root
-
-    def check(self) -> None:
-        """Check before a write that the run still holds the folder."""
-        self._held().check()
-
-    def look(self) -> None:
-        """Look whether the run still holds the folder, however short ago a check was."""
-        self._held().look()
-
-    def _held(self) -> RunLock:
-        if self.lock is None:
-            raise RuntimeError(f"{self.shown!r} is open for reading only: no lock is held on it.")
-        return self.lock
-
-    def holds_lock(self) -> bool:
-        """Tell whether the run still holds the folder."""
-        try:
-            self.look()
-        except FolderLostError:
-            return False
-        return True
 
     def exists(self, name: str) -> bool:
         """Tell whether a file is there."""
@@ -149,12 +117,10 @@ class OutputFolder:
     def write_all(self, contents: Mapping[str, bytes]) -> None:
         """Write files one after the other, in the order given."""
         for name, data in contents.items():
-            self.check()  # each time: the write before may have taken long
             write_atomically(self.path(name), data)
 
     def store(self, name: str, source: str | os.PathLike[str]) -> None:
         """Copy a local file into the folder atomically."""
-        self.check()
         copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
@@ -164,7 +130,6 @@ class OutputFolder:
     def delete(self, *names: str) -> None:
         """Delete files at the same time, in no particular order; a missing file is not an error."""
         if names:
-            self.check()
             delete_many([self.path(name) for name in names])
 
     def read_version(self, name: str) -> tuple[bytes, str] | None:
@@ -173,17 +138,14 @@ class OutputFolder:
 
     def replace_version(self, name: str, data: bytes, version: str) -> bool:
         """Replace a file that still has a version; tell whether this is there now."""
-        self.check()
         return replace_version(self.path(name), data, version)
 
     def delete_version(self, name: str, version: str) -> None:
         """Delete a file if it still has a version."""
-        self.check()
         delete_version(self.path(name), version)
 
     def rename_or_copy(self, name: str, target: str) -> str:
         """Give a file another name; return its `Stored.content`. A store leaves it, too."""
-        self.check()
         return rename_or_copy(self.path(name), self.path(target))
 
     def sync(self, names: Iterable[str]) -> None:
@@ -192,18 +154,11 @@ class OutputFolder:
 
     def delete_empty_folders(self, below: str = "") -> None:
         """Delete the empty folders below a folder, and the folder itself if it is empty then."""
-        self.check()
         delete_empty_folders(self.path(below))
 
     def delete_temporary(self) -> None:
         """Delete the temporary files of killed workers."""
-        self.check()
         delete_temporary(self.root)
-
-    def release(self) -> None:
-        """Release the lock at the end of a detached job, so that another run may start at once."""
-        end_lease(self.root, job_of_worker())
-        self._held().release()
 
 
 class OtherFormatError(BertScoreError):
@@ -271,42 +226,3 @@ def given_split_rows(options: DumpOptions, folder: OutputFolder) -> int | None:
         return options.split_rows
     number = folder.read_json(RUN_FILE).get(SPLIT_ROWS)
     return number if type(number) is int and number > 0 else None
-
-
-# The marker of a successful run.
-#
-#     OUT/_run.json    {"run": ID, ...}    written when a run begins
-#     OUT/_SUCCESS     {"run": ID, ...}    written last by the same run
-#
-# An object store may complete a write long after the run that sent it has lost its folder. So the
-# marker is valid only if it names the same run as `_run.json`.
-
-
-def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
-    """Write the marker, and delete it if the run has lost the folder meanwhile."""
-    folder.look()
-    folder.write_json(SUCCESS_FILE, {"run": run, **notes})
-    try:
-        folder.look()
-    except FolderLostError:
-        if is_marked_by(folder, run):
-            # Without the lock, which is lost. It is this run's own file in another run's folder.
-            delete(folder.path(SUCCESS_FILE))
-        raise
-
-
-def is_marked_by(folder: OutputFolder, run: str) -> bool:
-    """Tell whether the marker is there and names this run."""
-    return bool(run) and _run_of(folder, SUCCESS_FILE) == run
-
-
-def marked_run(folder: OutputFolder) -> str | None:
-    """Return the successful run of a folder without a head; None without a valid marker."""
-    run = _run_of(folder, RUN_FILE)
-    return run if run is not None and is_marked_by(folder, run) else None
-
-
-def _run_of(folder: OutputFolder, name: str) -> str | None:
-    """Return the run that a file names; None if it names none, or is missing."""
-    run = folder.read_json(name).get("run")
-    return run if isinstance(run, str) else None

@@ -1,4 +1,4 @@
-"""What all jobs share: a runner, a locked folder, workers, and phases that are done.
+"""What all jobs share: a runner, a folder, workers, and phases that are done.
 
     options --> plan --> folder is taken --> phases ... --> Outcome
 
@@ -7,7 +7,6 @@ folder, has its phases done, and returns its outcome.
 """
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -22,12 +21,14 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool
-from bertscore_beam.run.endings import end_for, end_when_interrupted, worker_errors
+from bertscore_beam.run.alone import LOCK_FILE, alone
+from bertscore_beam.run.endings import end_when_interrupted, worker_errors
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
+from bertscore_beam.run.lease import LEASE_FILE, read_lease
 from bertscore_beam.run.phases import Phase, given, run_plainly
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Expected, RunProgress, Stage, show_progress
+from bertscore_beam.run.publication import settled_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.run.text_import import delete_input, import_step
@@ -97,7 +98,6 @@ class Run:
         self._given = options.output
         self._stack = stack
         self._quiet = quiet
-        self._workers_began = threading.Event()
         self._has_texts = self._is_new = False
         self._planned: frozenset[str] = frozenset()
 
@@ -123,20 +123,17 @@ class Run:
             ) from error
 
     def take(self, folder: str) -> OutputFolder:
-        """Lock the output folder, until the run ends. Before that another run may change it."""
+        """Keep other launchers from the output folder, if it is on a disk, until the run ends.
+
+        The job of an earlier command is ended, and what a dead run has begun to publish finished.
+        """
         with self.first_writing():
-            lock = self._stack.enter_context(
-                hold(
-                    folder,
-                    say=self.say,
-                    lost=end_for,
-                    detached=self.runner.detached,
-                    workers_began=self._workers_began,
-                    end_job=partial(_end_earlier_job, folder, self.runner, self.say),
-                )
-            )
-            self._stack.callback(pool.kill_opened)  # no child writes when the lock is released
-            self.folder = OutputFolder(folder, lock)
+            self._stack.enter_context(alone(folder))
+            self._stack.callback(pool.kill_opened)  # no child writes when another run may begin
+            if read_lease(folder) is not None:
+                _end_earlier_job(folder, self.runner, self.say)
+            self.folder = OutputFolder(folder)
+            settled_head(self.folder)
             self._is_new = next(_own_files(self.folder), None) is None
         return self.folder
 
@@ -175,7 +172,6 @@ class Run:
     def _do(
         self, work: Work, expected: Expected, runner: Runner, *, loads: bool, plainly: bool = False
     ) -> None:
-        self._workers_began.set()
         if expected.message:
             self.say(f"{expected.message} ...")
         job: RemoteJob | None = None
@@ -211,7 +207,7 @@ class Run:
         work. Else the cure, such as another model, would meet the settings of a run that has done
         nothing.
         """
-        with suppress(FolderLostError, OSError):
+        with suppress(OSError):
             if self._has_texts:
                 delete_input(self.folder)
             if self._planned and isinstance(error, ConfigError | ModelLoadError):
@@ -237,17 +233,16 @@ def _prepared(
     _reach_service(runner)
     if not runner.is_remote:
         return lambda: pipeline.run().wait_until_finish(), None
-    lock = folder.lock if runner.detached else None
     lease = folder.root if runner.is_dataflow else ""
-    prepare_workers(pipeline, lock=lock, lease=lease, threads=runner.threads_elsewhere)
+    prepare_workers(pipeline, lease=lease, threads=runner.threads_elsewhere)
     job = RemoteJob(runner, folder.root)
     return partial(job.run, pipeline), job
 
 
-def _end_earlier_job(output: str, runner: Runner, say: Say) -> bool:
+def _end_earlier_job(output: str, runner: Runner, say: Say) -> None:
     from bertscore_beam.run.remote_job import end_earlier_job
 
-    return end_earlier_job(output, runner, say)
+    end_earlier_job(output, runner, say)
 
 
 def _pool_of(runner: Runner) -> Pool | None:
@@ -264,7 +259,7 @@ def _pool_of(runner: Runner) -> Pool | None:
 
 
 def _own_files(folder: OutputFolder) -> Iterator[str]:
-    return (name for name, _ in folder.each_file() if not is_of_lock(name))
+    return (name for name, _ in folder.each_file() if name not in (LOCK_FILE, LEASE_FILE))
 
 
 def _with_restarts(outcome: output.Outcome) -> output.Outcome:

@@ -16,9 +16,10 @@ from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import DeviceOptions, ScoreOptions
 from bertscore_beam.run import activity
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, marked_run
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
+from bertscore_beam.run.publication import successful_run
 from bertscore_core import baseline as tables
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.model.resolve import ModelFiles, resolve_model
@@ -296,7 +297,7 @@ def read_baseline(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --language CODE, or the path of a table."
             )
-        if exists(join(path, RUN_FILE)) and marked_run(OutputFolder(path)) is None:
+        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
                 f"the baseline run in {shown!r} is not done, or not for every language: got no "
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "

@@ -10,23 +10,17 @@ from contextlib import suppress
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE, OutputFolder
-from bertscore_beam.run.lock import is_of_lock
 from bertscore_core.errors import ConfigError
 
 _MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER, f"{MANIFEST_FOLDER}.json"})
 
 
 def runs_below(names: Iterable[str]) -> frozenset[str]:
-    """Return the folders of other runs below an output folder.
-
-    A lock alone is not a run: a command that was refused, or killed at once, leaves only a lock.
-    """
+    """Return the folders of other runs below an output folder."""
     folders = set()
     for name in names:
         parts = name.split("/")
         marked = [place for place, part in enumerate(parts) if part in _MARKS]
-        if is_of_lock("/".join(parts[-2:])) and len(parts) - 2 in marked[:1]:
-            continue
         above = parts[: marked[0]] if marked else []
         # No reader looks into hidden folders, such as the one of `idf` beside its table.
         if above and not any(part.startswith(HIDDEN_PREFIXES) for part in above):

@@ -12,7 +12,7 @@ name; what is still staged is deleted; the head says "published", or "incomplete
 head that is moving does the same again. A publisher that was overtaken changes nothing: its head is
 refused, what it would copy is gone, and what it would delete has another version by now.
 
-On a local disk one launcher at a time may do this; see `run.alone`. In stores without conditions a
+On a local disk one process at a time does this; see `run.alone`. In stores without conditions a
 write of an overtaken publisher may come between a look and a change: see `files.versions`.
 """
 
@@ -29,8 +29,8 @@ from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.versions import NOT_THERE
-from bertscore_beam.run.alone import LOCK_FILE
-from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder, marked_run
+from bertscore_beam.run.alone import LOCK_FILE, PUBLISHING_FILE, publishing
+from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.lease import LEASE_FILE
 from bertscore_beam.run.output import JobFailedError
 
@@ -171,6 +171,14 @@ def read_head(folder: OutputFolder) -> Head | None:
 
 def settled_head(folder: OutputFolder) -> Head | None:
     """Read the head before a run is planned, when a publication that did not end is finished."""
+    head = read_head(folder)
+    if head is None or head.state != MOVING:
+        return head
+    with publishing(folder.root):
+        return _settled_head(folder)
+
+
+def _settled_head(folder: OutputFolder) -> Head | None:
     while (head := read_head(folder)) is not None and head.state == MOVING:
         finish(folder, head)
     return head
@@ -198,9 +206,7 @@ def successful_run(folder: OutputFolder) -> str | None:
         JobFailedError: A publication has not ended.
     """
     head = readable_head(folder)
-    if head is None:  # a job that does not publish
-        return marked_run(folder)
-    return head.token if is_success(folder, head) else None
+    return head.token if head is not None and is_success(folder, head) else None
 
 
 def is_success(folder: OutputFolder, head: Head | None) -> bool:
@@ -252,11 +258,51 @@ def publish(
             has been replaced.
         JobFailedError: A file is no longer there.
     """
-    head = begin(folder, before, token, entries, earlier, success)
-    ended = finish(folder, head) if head.state == MOVING else head
+    with publishing(folder.root):
+        head = begin(folder, before, token, entries, earlier, success)
+        ended = finish(folder, head) if head.state == MOVING else head
     if ended is None or ended.token != token:
         raise _overtaken(folder)
     return ended
+
+
+def publish_files(
+    folder: OutputFolder,
+    before: Head | None,
+    token: str,
+    files: Mapping[str, bytes],
+    *,
+    kept: Collection[str] = (),
+    earlier: Iterable[str] = (),
+    is_success: bool = True,
+) -> None:
+    """Stage files, and publish them: all that a small job does at its end.
+
+    Args:
+        folder: The folder.
+        before: Its head before the run was planned.
+        token: Names the run.
+        files: The files, by name.
+        kept: Names of published files that stay.
+        earlier: Names of published files; those that are neither kept nor new are deleted.
+        is_success: Whether the run is a success.
+
+    Raises:
+        OvertakenError, JobFailedError: As `publish`; also if the success is not whole.
+    """
+    staged = {name: f"{WORK_FOLDER}/{token}-{name.replace('/', '-')}" for name in files}
+    folder.write_all({staged[name]: data for name, data in files.items()})
+    listed = dict(folder.each_stored())
+    stay = {name: listed[name] for name in kept if name in listed}
+    entries = [Entry(name, "", one.size, one.content) for name, one in stay.items()]
+    entries += [Entry(name, at) for name, at in staged.items()]
+    head = publish(folder, before, token, entries, earlier, {} if is_success else None)
+    sweep(folder)
+    if is_success and head.state != PUBLISHED:
+        raise JobFailedError(
+            f"what {folder.shown!r} holds is not whole: got other files than were published; "
+            "expected these. Give the command again: it makes what is missing."
+        )
 
 
 def begin(
@@ -297,7 +343,7 @@ def begin(
     if now is not None and now.token == token:
         return now
     folder.delete(*head.shards, head.marker)
-    settled_head(folder)
+    _settled_head(folder)
     raise _overtaken(folder)
 
 
@@ -423,6 +469,8 @@ def sweep(folder: OutputFolder, keep: Collection[str] = ()) -> None:
     In a store other runs may be at work with it: a rule of the bucket deletes it.
     """
     if not is_remote(folder.root):
-        staged = (name for name, _ in folder.each_file() if name.startswith(f"{WORK_FOLDER}/"))
-        folder.delete(*(name for name in staged if name not in (LOCK_FILE, LEASE_FILE, *keep)))
+        keep = (LOCK_FILE, PUBLISHING_FILE, LEASE_FILE, *keep)
+        with publishing(folder.root):
+            staged = (name for name, _ in folder.each_file() if name.startswith(f"{WORK_FOLDER}/"))
+            folder.delete(*(name for name in staged if name not in keep))
         folder.delete_empty_folders()

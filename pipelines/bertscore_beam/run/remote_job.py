@@ -239,7 +239,7 @@ class RemoteJob:
             end_lease(self._output, self._job.id)
 
 
-def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> bool:
+def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> None:
     """End the Dataflow job of an earlier command that may still be at work on a folder.
 
     Args:
@@ -247,15 +247,12 @@ def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> 
         runner: That of this command: nobody else is asked.
         say: Prints that it is being ended.
 
-    Returns:
-        Whether there was one.
-
     Raises:
         JobStillRunsError: It still runs, or nobody can tell, or the runner may not be asked.
     """
     lease = read_lease(output)
     if lease is None:
-        return False
+        return
     name = f"the Dataflow job {lease.job} of an earlier command"
     if not runner.is_dataflow:
         raise JobStillRunsError(
@@ -275,7 +272,6 @@ def end_earlier_job(output: str, runner: Runner, say: Callable[[str], None]) -> 
             f"Give the options of that job, or wait; or see {shown_lease(output)}."
         ) from error
     end_lease(output, lease.job)
-    return True
 
 
 def _shown(lease: Lease) -> str:

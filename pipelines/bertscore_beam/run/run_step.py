@@ -24,7 +24,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lease import keep_lease
-from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
@@ -69,8 +68,6 @@ class RunStep(beam.DoFn):
     def __init__(self, step: Step) -> None:
         self._step = step
         self._shared = Shared()
-        self.lock: RunLock | None = None
-        """The lock of a detached job, which its workers keep."""
         self.lease = ""
         """The folder of whose lease the workers of a Dataflow job take care."""
         self.threads: int | None = None
@@ -81,8 +78,6 @@ class RunStep(beam.DoFn):
         if pool.opened() is not None:
             self._pickled = pickle.dumps(self._step, pickle.HIGHEST_PROTOCOL)
             return
-        if self.lock is not None:
-            _keep(self.lock)
         if self.lease:
             keep_lease(self.lease)
         if self.threads is not None:
@@ -155,12 +150,6 @@ class RunDivisible(RunStep):
 
 
 @cache
-def _keep(lock: RunLock) -> None:
-    """Keep a lock from now on; once in a process is enough."""
-    lock.keep()
-
-
-@cache
 def compute_with(threads: int) -> None:
     """Let this process compute with this many threads, unless its environment says otherwise.
 
@@ -174,17 +163,12 @@ def compute_with(threads: int) -> None:
 
 
 def prepare_workers(
-    pipeline: beam.Pipeline,
-    *,
-    lock: RunLock | None = None,
-    lease: str = "",
-    threads: int | None = None,
+    pipeline: beam.Pipeline, *, lease: str = "", threads: int | None = None
 ) -> None:
     """Tell every process of a service that runs a step of a pipeline what it needs to know.
 
     Args:
         pipeline: The pipeline.
-        lock: The lock of a detached job, which they keep.
         lease: The folder whose lease they renew; "" for none.
         threads: How many threads each of them has; None for all cores.
     """
@@ -193,7 +177,7 @@ def prepare_workers(
         def visit_transform(self, transform_node: AppliedPTransform) -> None:
             step = getattr(transform_node.transform, "fn", None)
             if isinstance(step, RunStep):
-                step.lock, step.lease, step.threads = lock, lease, threads
+                step.lease, step.threads = lease, threads
 
     pipeline.visit(Steps())
 

@@ -19,6 +19,7 @@ from bertscore_beam.records.records import own_file
 from bertscore_beam.records.score_tables import delete_tables
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.run.lease import end_lease, job_of_worker
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.publication import is_success, read_head
 from bertscore_beam.run.run_step import RunStep, Spread
@@ -91,10 +92,10 @@ def _finish(
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(spec.folder.path(place))}"
         )
-    if spec.detached and spec.folder.holds_lock():
+    if spec.detached:
         delete_plans(spec)
         delete_tables(spec.folder)
-        spec.folder.release()
+        end_lease(spec.folder.root, job_of_worker())
     return totals
 
 

@@ -104,7 +104,6 @@ def begin_score(
 
     Raises:
         SignatureError: The folder holds scores made with other settings.
-        FolderLostError: Another run has taken the folder over.
     """
     compared = resume_score(planned, folder)
     if warning := without_setting_warning(planned.plan, planned.settings):
@@ -164,9 +163,6 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
 
     Returns:
         The same run, which knows the plans that were written.
-
-    Raises:
-        FolderLostError: Another run has taken the folder over.
     """
     spec, diff, plan = compared.spec, compared.diff, compared.planned.plan
     folder = spec.folder
@@ -246,11 +242,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
 
 
 def conclude_score(spec: ScoreSpec) -> Outcome:
-    """Return the exit status and the texts that the summary leads to.
-
-    Raises:
-        FolderLostError: Another run has taken the folder over.
-    """
+    """Return the exit status and the texts that the summary leads to."""
     folder = spec.folder
     if spec.detached:
         marker = mask_credentials(folder.path(SUCCESS_FILE))

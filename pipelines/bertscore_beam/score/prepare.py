@@ -48,7 +48,7 @@ from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.publication import is_success, readable_head, settled_head, staging
+from bertscore_beam.run.publication import is_success, readable_head, staging
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_table import find_idf
@@ -293,8 +293,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    # Who may change the folder finishes what a dead run has begun to publish.
-    head = readable_head(folder) if folder.lock is None else settled_head(folder)
+    head = readable_head(folder)
     found = find_parts(folder, head, (split.part_name for split in plan.splits))
     kept = found.records
     check_stands_alone(folder.root, found.others)

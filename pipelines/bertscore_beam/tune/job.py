@@ -14,20 +14,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
 from bertscore_beam.records.groups import table_to_bytes
-from bertscore_beam.run.folder import (
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    declare_success,
-    write_run,
-)
+from bertscore_beam.run.endings import worker_errors
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, run_to_bytes
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
@@ -35,6 +32,7 @@ from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.progress import Expected
+from bertscore_beam.run.publication import publish_files, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
@@ -155,15 +153,21 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
 
 
 def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
-    """Write down whose folder this is and the texts of the workers, and delete earlier results."""
+    """Write down whose folder this is, and the texts of the workers."""
     _check_folder(plan, folder)
-    job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
-    folder.delete(SUCCESS_FILE)  # before the results: no success without them
-    folder.delete(SUMMARY_FILE, *RESULT_FILES)
-    folder.delete_temporary()
-    write_run(
-        folder, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
+    job = TuneJob(
+        plan=plan,
+        folder=folder,
+        run=uuid.uuid4().hex,
+        before=readable_head(folder),
+        started=time.time(),
+        say=say,
     )
+    folder.delete_temporary()
+    notes = {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
+    job.files[RUN_FILE] = run_to_bytes(notes)
+    if not folder.exists(RUN_FILE):
+        folder.replace_version(RUN_FILE, job.files[RUN_FILE], NOT_THERE)
     _write_parts(job)
     for name, why in plan.missing.items():
         say(f"{name} is left out: {why}")
@@ -262,9 +266,11 @@ def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
 
 
 def _conclude_tune(job: TuneJob) -> Outcome:
-    """Mark the success, and return what is shown."""
-    summary = job.folder.read_json(SUMMARY_FILE)
-    declare_success(job.folder, job.run)
+    """Publish the results, and return what is shown."""
+    summary = from_json(job.files[SUMMARY_FILE])
+    earlier = (SUMMARY_FILE, RUN_FILE, *RESULT_FILES)
+    with worker_errors():
+        publish_files(job.folder, job.before, job.run, job.files, earlier=earlier)
     return Outcome(
         shown=show_results(summary, job.folder),
         document=summary,

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.run.folder import SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.loading import read_layers
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_picture import draw_layers
@@ -31,18 +32,19 @@ _CORRELATIONS = ("pearson", "spearman", "kendall")
 
 
 def write_results(job: TuneJob, results: Results) -> None:
-    """Write everything that a run has found into its folder; the summary last."""
-    job.folder.write(TABLE, _csv(results.rows))
+    """Make the files of everything that a run has found."""
+    job.files[TABLE] = _csv(results.rows)
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(results.rows, AGREEMENT), buffer)
-    job.folder.write(PARQUET, buffer.getvalue())
+    job.files[PARQUET] = buffer.getvalue()
     statistic = job.plan.options.statistic
-    job.folder.write(PICTURE, draw_layers(_of_bertscore(results.rows, statistic), statistic))
+    job.files[PICTURE] = draw_layers(_of_bertscore(results.rows, statistic), statistic)
     texts = differences(job.plan.judgements, results, job.plan.options.differences)
     if texts:
-        job.folder.write(DIFFERENCES, _csv(texts))
+        job.files[DIFFERENCES] = _csv(texts)
     written = _write_layers(job, results)
-    job.folder.write_json(SUMMARY_FILE, _summary(job, results, written))
+    summary = nan_to_null(_summary(job, results, written))
+    job.files[SUMMARY_FILE] = to_json(summary, indent=2)
 
 
 def _csv(rows: Sequence[Row]) -> bytes:

@@ -1,13 +1,14 @@
 """A tuning run: as it was planned, and once it has its output folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.job import Say
 from bertscore_beam.run.loading import describe_unknown_device
+from bertscore_beam.run.publication import Head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import Part
@@ -96,10 +97,17 @@ class TunePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneJob:
-    """A tuning run that holds its folder; it began at a time in seconds since the epoch."""
+    """A tuning run that has its folder; it began at a time in seconds since the epoch.
+
+    Attributes:
+        before: The head of the folder then.
+        files: What it publishes.
+    """
 
     plan: TunePlan
     folder: OutputFolder
     run: str
+    before: Head | None
     started: float
     say: Say
+    files: dict[str, bytes] = field(default_factory=dict)

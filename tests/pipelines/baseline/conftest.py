@@ -8,7 +8,6 @@ import pytest
 from bertscore_beam.baseline import baseline_tables
 from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import hold
 from bertscore_beam.run.output import DONE
 from tests.support.crawls import make_crawl, read_tables, run_baseline
 
@@ -72,7 +71,5 @@ def output(finished, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return an output folder whose lock is held."""
-    root = str(tmp_path / "run")
-    with hold(root, say=print, lost=print) as lock:
-        yield OutputFolder(root, lock)
+    """Return an output folder."""
+    return OutputFolder(str(tmp_path / "run"))

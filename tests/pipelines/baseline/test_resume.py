@@ -5,25 +5,17 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.baseline.baseline_plan import prepare_baseline
-from bertscore_beam.baseline.job import begin_baseline
-from bertscore_beam.baseline.sources import Source, SourceFiles
 from bertscore_beam.cli.main import main
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.run.folder import FORMAT, OutputFolder
-from bertscore_beam.run.lock import RunLock
+from bertscore_beam.run.folder import FORMAT
 from bertscore_beam.run.output import DONE, UNUSABLE
-from bertscore_beam.run.runner import Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
@@ -33,7 +25,6 @@ from tests.support.crawls import (
     read_tables,
     run_baseline,
 )
-from tests.support.lost_folder import assert_nothing_changes_after_loss
 from tests.support.processes import kill_session
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
@@ -213,7 +204,7 @@ def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl
     assert description(more)["pairs"] < description(more)["pairs_wanted"] == 2_000
     assert len(description(more)["source"]["files"]) == 4  # all there are
     assert run_baseline(crawl, more, model, *first, "--max-files", 1) == DONE
-    assert "was made from another sample and was deleted" in capsys.readouterr().err
+    assert "was made from another sample and is left out" in capsys.readouterr().err
     assert run_baseline(crawl, fewer, model, *first, "--max-files", 1) == DONE
     names = ("en/bert.tsv", "en/bert.json")
     assert read_tables(more, names) == read_tables(fewer, names)
@@ -226,24 +217,3 @@ def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, m
     listing.write_bytes(listing_bytes(["crawl-data/CC-MAIN-2026-30/another.warc.wet.gz"]))
     assert run_baseline(second, output, model, "--pairs", 121) == UNUSABLE
     assert "other files" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("changes", "looks"),  # as many as there are writes and deletions
-    [({}, 4), ({"overwrite": True}, 6), ({"overwrite": True, "seed": 4}, 6)],
-)
-def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
-    output, crawl, model, monkeypatch, changes, looks
-):
-    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
-    options = replace(options, **changes)
-    other_files = {"en": SourceFiles(names=(), paths={}, digest="another")}
-    plan = prepare_baseline(options, Runner.of(options))
-    monkeypatch.setattr(Source, "files", lambda _: other_files)
-
-    def begin():
-        begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), "mine")), print)
-
-    assert assert_nothing_changes_after_loss(monkeypatch, output, begin) == looks
-    assert bool(list(output.rglob("*.tsv"))) == (not changes)

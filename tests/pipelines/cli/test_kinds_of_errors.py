@@ -14,7 +14,6 @@ from safetensors.numpy import load_file, save_file
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.lock import FolderLostError
 from bertscore_beam.run.output import JobFailedError
 from bertscore_core import (
     ConfigError,
@@ -42,7 +41,7 @@ Traceback (most recent call last):
 LAST = {
     "bertscore_core.errors.ModelLoadError: cut [while running 'Score/Run']": ModelLoadError("cut"),
     "bertscore_core.errors.SignatureError: other": SignatureError("other"),
-    "bertscore_beam.run.lock.FolderLostError: taken": FolderLostError("taken"),
+    "bertscore_core.errors.DeviceLostError: lost": JobFailedError("lost"),
     "bertscore_core.errors.InputError: damaged\n\nlogs": JobFailedError("damaged"),
     "bertscore_core.errors.ConfigError: a\nOSError: b\n\nend [while running 'R']": ConfigError(
         "a\nOSError: b\n\nend"

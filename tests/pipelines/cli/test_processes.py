@@ -1,41 +1,16 @@
-"""The command in a process of its own: what it loads, and that it ends without its folder."""
+"""The command in a process of its own: what it loads."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.lock import LOCK_FILE, Holder
 from tests.support.dumps import write_dump
-from tests.support.jobs import score_arguments as arguments
 from tests.support.made_runs import made_run, scored
 from tests.support.text_files import write_text
-from tests.support.waiting import wait_until
-
-
-@pytest.mark.process
-def test_run_whose_folder_is_taken_over_ends(tmp_path):
-    """The other may think it dead, as after a long sleep; the two must not write side by side."""
-    lock, staged = tmp_path / "out" / LOCK_FILE, tmp_path / "out" / "_work"
-    dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "bertscore_beam", *arguments(dump, tmp_path)]
-    with subprocess.Popen(
-        [*command, "--split-rows", "2"], stderr=subprocess.PIPE, text=True
-    ) as process:
-        wait_until(lambda: list(staged.glob("*/[0-9]*.pq")), process=process)
-        write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == cli.BROKEN
-    assert "belongs to another run now" in errors
-    assert "on elsewhere" in errors
-    assert not (tmp_path / "out" / "_SUCCESS").exists()
-    assert json.loads(lock.read_text())["machine"] == "elsewhere"
 
 
 def loaded_by(

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import hold
+from bertscore_beam.run.alone import alone
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments
 
@@ -175,9 +175,9 @@ def test_unknown_command_lists_the_known(ran):
 
 @pytest.mark.job
 def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_path, ran):
-    with hold(str(tmp_path / "out"), say=print, lost=print):
+    with alone(str(tmp_path / "out")):
         said = ran(arguments(dump, tmp_path), cli.UNUSABLE).err
-        assert "another run is at work on this output" in said
+        assert "another run is at work on output" in said
         assert cli.main(arguments(dump, tmp_path, "--dry-run")) == cli.DONE
     assert not (tmp_path / "out").exists()
     assert cli.main(arguments(dump, tmp_path)) == cli.DONE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.lease import JobStillRunsError
 from bertscore_beam.run.output import WORSE
 from bertscore_core import DeviceLostError, InputError
 from tests.support.made_runs import SIGNATURE, made_run, scored
@@ -159,7 +159,7 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
     ("error", "status", "words"),
     [
         (DeviceLostError("lost"), cli.BROKEN, "the command stopped: lost"),
-        (FolderLostError("made up"), cli.BROKEN, "made up"),
+        (JobStillRunsError("made up"), cli.BROKEN, "made up"),
         (InputError("made up"), cli.UNUSABLE, "made up"),
         (ValueError("made up"), cli.BROKEN, "the command stopped: ValueError: made up"),
     ],

@@ -10,9 +10,9 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from tests.support.dumps import read_output
+from tests.support.files_below import files_below
 from tests.support.hostile import pairs
 from tests.support.jobs import summary_of
-from tests.support.lost_folder import files_below
 from tests.support.powers import shut
 
 pytestmark = [pytest.mark.job, pytest.mark.model]

@@ -1,4 +1,4 @@
-"""The idf job: one lock, counts that a stopped run leaves to the next, and one table."""
+"""The idf job: counts that a stopped run leaves to the next, and one table."""
 
 import os
 import shutil
@@ -17,7 +17,6 @@ from bertscore_beam.idf.counting import COUNTS_FOLDER
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import _conclude_idf, _put, begin_idf, plan_idf
 from bertscore_beam.options.score_options import IdfOptions
-from bertscore_beam.run.lock import FolderLostError, RunLock
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.runner import Runner
@@ -53,7 +52,6 @@ def count_and_stop(planned):
     names = folder.files(COUNTS_FOLDER)
     assert len(names) == len(expected.amounts)
     assert sum(expected.amounts[name] for name in names) == 60
-    folder.release()
     return Path(planned.output)
 
 
@@ -151,12 +149,6 @@ def test_places_where_no_table_can_be_written_are_refused(dump, tmp_path, capsys
     assert cli.main([*command(dump, tmp_path / "file" / "t.npz"), *more]) == cli.UNUSABLE
     assert cli.main([*command(dump, dump), *more]) == cli.UNUSABLE
     assert "is a folder; expected a file" in capsys.readouterr().err
-
-
-def test_run_that_loses_its_folder_at_the_end_is_to_be_run_again(dump, tmp_path, monkeypatch):
-    lost = Mock(side_effect=FolderLostError("the folder is lost"))
-    monkeypatch.setattr(RunLock, "check", lost)
-    assert cli.main(command(dump, tmp_path / "table.npz")) == cli.BROKEN
 
 
 def test_rows_of_a_text_file_are_counted_and_not_their_references(tmp_path, capsys):

@@ -14,7 +14,6 @@ import pytest
 from bertscore_beam.cli.main import main
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
-from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
@@ -56,7 +55,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and not {INPUT_FOLDER, "imports", LOCK_FILE} & {*path.parts}
+        if path.is_file() and not {INPUT_FOLDER, "imports"} & {*path.parts}
     }
 
 
@@ -98,7 +97,6 @@ def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkey
         cut_off(patched, 4)
         with pytest.raises(Exception, match="cut off"):
             jobs.run_prepared(job)
-    job.spec.folder.release()
     before = content(out)
     assert 0 < len(list(out.glob("a.*/*.parquet"))) < 6
     other = write_night(tmp_path / "second", numbers(OTHERS), name)
@@ -187,7 +185,7 @@ def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
     """Parts of the night before that are still there are no reason to refuse it."""
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     job = jobs.prepare_score(dataclasses.replace(chosen, overwrite=True))
-    jobs.start(job).spec.folder.release()
+    jobs.start(job)
     assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6
     summary = jobs.run_options(chosen)
     assert (summary["success"], summary["replaced"]) == (True, ROWS)

@@ -25,7 +25,6 @@ from google.cloud.dataflow_v1beta3 import (
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options.values import load_yaml
 from bertscore_beam.run.lease import LEASE_FILE
-from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.run.remote_job import FOLDER_LABEL, folder_label
 from bertscore_core.idf import IdfTable
 from tests.support.crawls import baseline, make_crawl, read_tables, run_baseline
@@ -161,7 +160,7 @@ def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
     assert {name: found.get(name) for name in same} == {name: own.get(name) for name in same}
     names = objects(cloud, "nights/1/")
     assert "_SUCCESS" in names
-    assert LOCK_FILE not in names
+    assert LEASE_FILE not in names
 
 
 def test_the_commands_of_the_page_run_as_they_are_written(
@@ -273,7 +272,7 @@ def test_a_flex_template_starts_a_job_that_needs_no_launcher(cloud, layer, tmp_p
     assert job.state == "DONE", job.log()
     names = objects(cloud, "flex-scores/")
     assert "_SUCCESS" in names
-    assert LOCK_FILE not in names
+    assert LEASE_FILE not in names
     assert scored(cloud, "flex-scores")["id"].to_pylist() == list(range(ROWS))
 
 
@@ -288,7 +287,11 @@ def many(cloud):
 def records(cloud, night: str) -> dict[str, bytes]:
     """Return the parts that are staged."""
     found = objects(cloud, f"{night}/_work/")
-    return {name: found[name] for name in found if re.match(r"[0-9a-f]{32}/\d{12}\.", name)}
+    return {name: found[name] for name in found if name.rpartition("/")[2][:12].isdigit()}
+
+
+def published(cloud, night: str) -> set[bytes]:
+    return {data for name, data in objects(cloud, f"{night}/one.").items() if "/part-" in name}
 
 
 def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
@@ -301,13 +304,20 @@ def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     wait_until(lambda: records(cloud, "detached"), LONG)
     assert cli.main([words[0], "--keep-job", *words[1:]]) == cli.BROKEN
     assert "--keep-job leaves it at work on this output" in capfd.readouterr().err
+    here = ["score", *many, "--output", "gs://bucket/detached", *layer]
+    assert cli.main(here) == cli.BROKEN
+    assert (
+        f"the Dataflow job {job.job.id} of an earlier command may be at work on this output "
+        in (capfd.readouterr().err)
+    )
     job.kill_workers()
     before = records(cloud, "detached")
     assert job.ended.wait(LONG)
     assert (job.state, len(job.workers)) == ("DONE", 2)
     assert 0 < len(before) < MANY // SPLIT_ROWS
     assert scored(cloud, "detached")["id"].to_pylist() == list(range(MANY))
-    assert LOCK_FILE not in objects(cloud, "detached/")
+    assert set(before.values()) <= published(cloud, "detached")
+    assert LEASE_FILE not in objects(cloud, "detached/")
 
 
 def pages_of(part: bytes) -> bytes:
@@ -335,8 +345,7 @@ def test_work_that_is_divided_while_its_worker_dies_is_neither_lost_nor_done_twi
     assert (job.state, len(job.workers)) == ("DONE", 2)
     assert job.log().count(DIVIDED) > 3
     assert 0 < len(before) < MANY // SPLIT_ROWS
-    published = objects(cloud, "divided/one.parquet/")
-    assert {*before.values()} <= {*published.values()}
+    assert set(before.values()) <= published(cloud, "divided")
     words = ("score", "--input", str(tmp_path / "one.parquet"), "--output", str(tmp_path / "own"))
     assert cli.main([*words, *layer]) == cli.DONE
     own = {path.name: path.read_bytes() for path in tmp_path.glob("own/*/part-*.parquet")}

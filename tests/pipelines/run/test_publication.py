@@ -16,9 +16,8 @@ import pytest
 
 from bertscore_beam.files.write import delete
 from bertscore_beam.run import publication
-from bertscore_beam.run.alone import alone
+from bertscore_beam.run.alone import FolderInUseError, alone
 from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
-from bertscore_beam.run.lock import FolderInUseError
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.publication import (
     HEAD_FILE,
@@ -40,7 +39,7 @@ from bertscore_beam.run.publication import (
     staging,
 )
 from tests.simulation import publishing
-from tests.simulation.publishing import KINDS, SUMMARY, Free, Launcher, Order, faults
+from tests.simulation.publishing import KINDS, SUMMARY, Launcher, Order, faults
 from tests.simulation.watch import is_part
 from tests.support.cloud_storage import cloud_storage
 from tests.support.faults import Faults
@@ -204,7 +203,8 @@ def test_a_protocol_with_a_hole_is_caught(hole, monkeypatch):
 
 
 def test_launchers_on_a_disk_that_do_not_wait_for_each_other_are_caught(monkeypatch):
-    monkeypatch.setattr(publishing, "alone", lambda output: nullcontext())
+    for module, name in ((publishing, "alone"), (publication, "publishing")):
+        monkeypatch.setattr(module, name, lambda output: nullcontext())
     steps = range(24, 60, 3)
     histories = (("disk", ("A",), {"Co": step}, ("Ao", "Bo", "Ao")) for step in steps)
     assert any(publishing.suspended(*history).found for history in histories)
@@ -299,7 +299,7 @@ def test_what_a_dead_publisher_has_begun_is_finished_by_the_next_run(output):
 
 def test_a_run_that_was_overtaken_changes_nothing(output):
     with alone(output):
-        folder = OutputFolder(output, Free())
+        folder = OutputFolder(output)
         for word in (b"one", b"two"):
             folder.write(f"_work/{word.decode()}.pq", word)
         entries = {word: [Entry(PART, f"_work/{word}.pq")] for word in ("one", "two")}
@@ -323,7 +323,7 @@ def test_a_run_that_was_overtaken_changes_nothing(output):
 
 def test_who_is_refused_finishes_what_another_has_begun(output):
     with alone(output):
-        folder = OutputFolder(output, Free())
+        folder = OutputFolder(output)
         folder.write("_work/one.pq", b"one")
         folder.write("_work/two.pq", b"two")
         begin(folder, None, "two", [Entry(PART, "_work/two.pq")], (), {})
@@ -337,7 +337,7 @@ def test_who_is_refused_finishes_what_another_has_begun(output):
 def test_a_published_file_that_another_program_has_changed_is_deleted_and_no_success(output):
     other = "in/part-000000000009.parquet"
     with alone(output):
-        folder = OutputFolder(output, Free())
+        folder = OutputFolder(output)
         folder.write_all({PART: b"kept", other: b"old"})
         kept = dict(folder.each_stored())[PART]
         entries = [Entry(PART, size=kept.size, content=kept.content)]
@@ -354,7 +354,7 @@ def test_a_published_file_that_another_program_has_changed_is_deleted_and_no_suc
 def test_a_part_that_was_lost_meanwhile_is_no_success(output):
     assert run(output, "A", 1) == 0
     begun(output, "Bo", 2)
-    folder = OutputFolder(output, Free())
+    folder = OutputFolder(output)
     lost = next(f"_work/{name}" for name in folder.files("_work") if name.startswith("over-1/"))
     delete(folder.path(lost))
     with alone(output):
@@ -388,7 +388,7 @@ def test_a_damaged_manifest_is_replaced_by_the_next_run(tmp_path, what, damage):
 def test_a_shard_that_is_damaged_while_it_is_moved_is_no_success(tmp_path):
     output = str(tmp_path / "out")
     begun(output, "A", 1)
-    folder = OutputFolder(output, Free())
+    folder = OutputFolder(output)
     Path(output, read_head(folder).shards[0]).write_bytes(b"")
     assert settled_head(folder).state == INCOMPLETE
     assert SUCCESS_FILE not in contents(output)
@@ -399,7 +399,7 @@ def test_a_shard_that_is_damaged_while_it_is_moved_is_no_success(tmp_path):
 @pytest.mark.parametrize("kind", STORES)
 def test_requests_of_a_publication(served, kind):
     url, faults = served[kind]
-    folder, number = OutputFolder(f"{url}/{uuid.uuid4().hex}", Free()), 40
+    folder, number = OutputFolder(f"{url}/{uuid.uuid4().hex}"), 40
     names = [f"in/part-{place:012d}.parquet" for place in range(number)]
     staged = [staged_name("_work", f"{place:08d}", "d", "t") for place in range(number)]
     folder.write_all(dict.fromkeys(staged, b"part"))

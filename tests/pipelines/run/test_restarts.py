@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.alone import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.dying import CUDA, HELD, KILLED, LOADING, PLANNING, dying_environment
 from tests.support.jobs import summary_of

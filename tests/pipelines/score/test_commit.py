@@ -14,21 +14,16 @@ from pyarrow.fs import LocalFileSystem
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.records.records import place_of
-from bertscore_beam.run import job as job_module
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import LOCK_FILE, RunLock
-from bertscore_beam.run.neighbours import runs_below
 from bertscore_beam.run.output import JobFailedError
-from bertscore_beam.score.job import conclude_score, remaining_stages, start_run
+from bertscore_beam.score.job import conclude_score, remaining_stages
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
 from tests.support.dumps import write_dump
-from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
+from tests.support.files_below import files_below
 from tests.support.s3 import s3_bucket
 
 pytestmark = pytest.mark.job
@@ -234,16 +229,6 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
         conclude_score(job.spec)
 
 
-def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
-    dump, output = finished
-    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    folder = OutputFolder(str(output), RunLock(str(output), "mine"))
-    options = jobs.job_options(dump, output, num_layers=3, overwrite=True)
-    job = jobs.with_folder(jobs.prepare_score(options), folder)
-    looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
-    assert looks > 3
-
-
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     """What an earlier run has done counts, too."""
     job = jobs.prepare_score(
@@ -287,7 +272,6 @@ def test_run_in_or_around_the_folder_of_another_run_is_refused_before_anything_i
     dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
     jobs.run_options(jobs.job_options(dump, tmp_path / first))
     before = files_below(tmp_path)
-    monkeypatch.setattr(job_module, "hold", None)  # no lock is written
     flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
     assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
     said = capsys.readouterr().err
@@ -295,16 +279,6 @@ def test_run_in_or_around_the_folder_of_another_run_is_refused_before_anything_i
     assert "--overwrite" not in said
     assert "Choose another --output" in said
     assert files_below(tmp_path) == before
-
-
-def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
-    """As one of a command that was killed just after it had taken the folder."""
-    names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
-    assert runs_below(names) == {"y"}
-    assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
-    dump = write_dump(tmp_path / "dump", [5])
-    write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
-    assert jobs.run_options(jobs.job_options(dump, tmp_path / "out"))["success"]
 
 
 def test_input_inside_the_output_is_refused(tmp_path):

@@ -64,7 +64,6 @@ def test_a_run_that_fails_a_gate_leaves_a_success_as_it_is(finished):
     before, options = files_of(output), jobs.job_options(dump, output, min_rows=61)
     job = jobs.start(jobs.prepare_score(options))
     outcome = conclude_score(job.spec)
-    job.spec.folder.release()
     assert outcome.status == 3
     assert outcome.document["summary"]["failed_gates"] == ["min_rows"]
     said = " ".join(outcome.warnings)
@@ -84,7 +83,6 @@ def test_a_split_that_cannot_be_read_leaves_a_success_as_it_is(finished):
     job = jobs.start(jobs.prepare_score(jobs.job_options(dump, output, overwrite=True)))
     path.write_bytes(data)  # it has changed since it was planned
     assert jobs.run_prepared(job)["missing_parts"] == 2
-    job.spec.folder.release()
     assert files_of(output) == before
     assert len(staged_in(output)) == 2
     assert jobs.run_options(jobs.job_options(dump, output, overwrite=True))["parts_kept"] == 2

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.alone import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start, summary_of
 from tests.support.processes import kill_session

@@ -5,21 +5,15 @@ from dataclasses import fields
 import pytest
 
 from bertscore_beam.records.records import FoundParts
-from bertscore_beam.run import lock
-from bertscore_beam.run.lock import RunLock
+from bertscore_beam.run import publication
 from tests.simulation.play import play
+from tests.simulation.publishing import GUARDED
 from tests.simulation.world import Hazards
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
 
-FEW, MANY, AT_ONCE = 60, 2000, 250
+FEW, MANY, AT_ONCE = 30, 2000, 250
 """Seeds in `make test` and in `make engines`, and of one test there."""
-
-CURED = (
-    "rows are missing in a folder that is a success",
-    "rows are doubled in a folder that is a success",
-)
-"""What a write that comes much too late may leave until the same command is given again."""
 
 
 def words_of(played):
@@ -38,7 +32,7 @@ def check(nights):
     assert not wrong, "\n".join(wrong)
 
 
-def test_sixty_simulated_nights_lose_nothing(nights):
+def test_some_simulated_nights_lose_nothing(nights):
     check(nights)
 
 
@@ -49,7 +43,7 @@ def test_thousands_of_simulated_nights_lose_nothing(first):
 
 
 def test_the_same_seed_plays_the_same_night(nights):
-    assert [play(seed).trace for seed in range(6)] == [night.trace for night in nights[:6]]
+    assert [play(seed).trace for seed in range(4)] == [night.trace for night in nights[:4]]
 
 
 def test_everything_that_can_happen_has_happened(nights):
@@ -60,9 +54,8 @@ def test_everything_that_can_happen_has_happened(nights):
         "stands still",
         "is declared dead",
         " fails",
-        "belongs to another run now",
-        "was interrupted or has died",
-        "watching for 30 s",
+        "another run has published",
+        "another run is at work on output",
         "may still be valid",
         "do not fit the input",
         "detached",
@@ -70,8 +63,7 @@ def test_everything_that_can_happen_has_happened(nights):
         assert words in told, words
     assert {night.kind for night in nights} == {"disk", "s3", "gs", "az", "weak", "mounted"}
     ended = {how for night in nights for how in night.ended.values()}
-    expected = {"status 0", "killed", "FolderInUseError", "JobStillRunsError", "SignatureError"}
-    assert ended >= expected | {"RuntimeError"}
+    assert ended >= {"status 0", "killed", "FolderInUseError", "SignatureError", "RuntimeError"}
     assert all(any(getattr(night.hazards, one.name) for night in nights) for one in _but_late())
 
 
@@ -79,19 +71,16 @@ def _but_late():
     return [one for one in fields(Hazards) if one.name != "late"]
 
 
-# Looks that last too long are as if the wait after a take-over were too short for them.
+def overtaking(head):
+    """Return a head that takes the place of whichever is there."""
+    return lambda folder, *given: head(folder, publication.read_head(folder), *given[1:])
+
+
 HOLES = {
-    "looks that last too long": (lock, "LOOK_SECONDS", 3600.0),
-    "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
-    "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "stale parts that stay": (FoundParts, "earlier", ()),
+    "a publisher that replaces a newer head": (publication, "begin", overtaking(publication.begin)),
 }
-SEEDS = {
-    "looks that last too long": 414,
-    "rare heartbeats": 230,
-    "no time for workers to begin": 11,
-    "stale parts that stay": 10,
-}
+SEEDS = {"stale parts that stay": 10, "a publisher that replaces a newer head": 0}
 """A seed that finds each; others are tried after it, since a change of the code moves all."""
 
 
@@ -102,15 +91,8 @@ def test_a_protocol_with_a_hole_is_caught(hole, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_protocol_without_checks_is_caught(monkeypatch):
-    monkeypatch.setattr(RunLock, "check", lambda lock: None)
-    assert any(play(seed).found for seed in range(600))
-
-
-@pytest.mark.long
-def test_the_same_command_cures_what_a_very_late_write_has_done():
-    """No lock stops a request that is on its way: docs/resume-and-reuse.md says what it may do."""
+def test_very_late_writes_undo_no_success_where_nobody_comes_between_a_look_and_a_change():
     nights = [play(seed, late=True) for seed in range(300, 600)]
-    hurt = [night for night in nights if night.found]
-    assert [words_of(night) for night in hurt if not set(night.found) <= set(CURED)] == []
-    assert [words_of(night) for night in hurt if night.left] == []
+    assert sum(night.kind in GUARDED for night in nights) > 100
+    check(night for night in nights if night.kind in GUARDED)
+    assert [words_of(night) for night in nights if night.left] == []

@@ -8,8 +8,8 @@ from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
 from tests.support.dumps import write_dump
+from tests.support.files_below import files_below
 from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
-from tests.support.lost_folder import files_below
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
 

@@ -102,7 +102,6 @@ def test_workers_group_parts_by_small_records_after_one_look(
         OutputFolder, "read", lambda own, name: reads.append(name) or read(own, name)
     )
     assert jobs.run_prepared(job)["success"]
-    job.spec.folder.release()
     assert reads.count(own_file(job.spec.run, PLAN)) == 2
     assert job.spec.folder.exists(GROUPS_FILE)
 
@@ -134,7 +133,6 @@ def test_part_that_changes_before_the_very_end_is_no_success(
     monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
     with pytest.raises(RuntimeError, match=r"nothing can be published in .* expected it to stay"):
         jobs.run_prepared(job)
-    folder.release()
     assert [name for name in folder.files() if name.endswith((".parquet", SUCCESS_FILE))] == []
     monkeypatch.undo()
     given = {"model": str(tiny_folder("bert")), "num_layers": 2, "group_by": ("id",)}

@@ -23,7 +23,7 @@ from bertscore_beam.score.prepare import plan_score
 from bertscore_core import ConfigError
 from tests.support import jobs
 from tests.support.dumps import SCHEMA, pair_rows, read_output
-from tests.support.lost_folder import files_below
+from tests.support.files_below import files_below
 from tests.support.text_files import to_csv, to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
 
