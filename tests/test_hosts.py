@@ -167,6 +167,7 @@ def model(tiny_folder) -> str:
 
 READERS = ("reuse", "latest", "explain", "report", "compare", "groups", "check", "rescale from")
 WRITERS = ("score", "rescale into", "select", "tune")
+FILES = ("_run.json", "_summary.json", "_manifest/idf.json")
 
 
 def test_a_command_that_names_the_host_itself_reaches_it(own_nights, model, listener):
@@ -176,11 +177,12 @@ def test_a_command_that_names_the_host_itself_reaches_it(own_nights, model, list
     assert listener.connections
 
 
+@pytest.mark.parametrize("names", [FILES, ("_manifest.json",)], ids=["files", "head"])
 @pytest.mark.parametrize("command", [*READERS, "score", "rescale into"])
-def test_addresses_in_the_files_of_a_run_lead_nowhere(own_nights, model, listener, command):
+def test_addresses_in_the_files_of_a_run_lead_nowhere(own_nights, model, listener, command, names):
     """What a run needs to be opened, and its identity, stays; all else names another host."""
-    kept = {"run", "identity", "signature", "signatures", "digest"}
-    for name in ("_run.json", "_summary.json", "_manifest/idf.json"):
+    kept = {"run", "identity", "signature", "signatures", "digest", "token", "state"}
+    for name in names:
         url = f"{listener.url}/{name}"
         chosen = own_nights / "one" / name
         forge(chosen, lambda place: kept.isdisjoint(place), url, f"s3://{listener.port}/x", url)
