@@ -231,7 +231,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         source=source,
         models=_models(options, scoring, source.languages),
     )
-    # Before the lock is written, so that a refused run leaves no trace in the folder.
+    # Before the folder is taken, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
         check_folder(plan, OutputFolder(output))
     return plan

@@ -2,7 +2,7 @@
 
     OUT.npz                        the table, written last
     .OUT.npz.run/counts/...        the counts of each split, kept until the table is written
-    .OUT.npz.run/_manifest/...     the plan and the lock of the run
+    .OUT.npz.run/_manifest/...     the plan of the run
 
 After a run was killed, the next one counts only the splits that have no counts yet.
 """

@@ -1,8 +1,8 @@
-"""The machinery that all jobs share: output folder and lock, runner, workers, progress.
+"""The machinery that all jobs share: output folder, runner, workers, progress.
 
 This room does not know what a job computes: no texts, no scores, no models. In the order of a run:
 
-    job.py          what a job is given: a locked folder, and phases that are done
+    job.py          what a job is given: a folder, and phases that are done
     phases.py       a job is phases: items, work on each, and a fold
     endings.py      errors of the work, signals, a lost folder
     runner.py       the Beam runner that the options name

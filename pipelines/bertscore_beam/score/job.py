@@ -100,7 +100,7 @@ def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile,
 def begin_score(
     planned: ScorePlan, folder: OutputFolder, say: Say
 ) -> tuple[ScoreSpec, tuple[Stage, ...]]:
-    """Compare the plan with the locked folder, and start the run.
+    """Compare the plan with the folder, and start the run.
 
     Raises:
         SignatureError: The folder holds scores made with other settings.

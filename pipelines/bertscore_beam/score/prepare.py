@@ -148,7 +148,7 @@ def plan_score(
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
-        # Before the lock is written: it must not be written into another run's folder.
+        # Before the folder is taken: nothing must be written into another run's folder.
         check_stands_alone(output, list_files(output))
         target_rows = given_split_rows(options, OutputFolder(output))
     given_idf = None

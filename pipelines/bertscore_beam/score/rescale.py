@@ -218,7 +218,7 @@ def _show_rescale(planned: RescalePlan) -> tuple[TextTable, ...]:
 def _begin_rescale(
     planned: RescalePlan, folder: OutputFolder, say: Say
 ) -> tuple[RescaleJob, tuple[Stage, ...]]:
-    """Compare the run with the locked folder, and start; nothing that is published changes."""
+    """Compare the run with the folder, and start; nothing that is published changes."""
     overwrite, head = planned.options.overwrite, settled_head(folder)
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
     if not overwrite:

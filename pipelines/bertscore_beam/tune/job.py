@@ -96,7 +96,7 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         parts=cut_parts(judgements, options.split_rows),
         own_metrics=find_metrics(options.own_metrics, has_sources=has_sources),
     )
-    # Before the lock is written, so that a refused run leaves no trace in the folder.
+    # Before the folder is taken, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
         _check_folder(plan, OutputFolder(output))
     return plan

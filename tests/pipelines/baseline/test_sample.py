@@ -1,6 +1,7 @@
 """The transforms that sample and pair: the same result, whatever the order and the lanes."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,6 +37,7 @@ from tests.support.hashes import pairs_of
 def written(folder):
     """Files of sentences of two languages, those of one without a host; path and tables of each."""
     generator = random.Random(3)
+    Path(folder.root).mkdir(parents=True, exist_ok=True)
     files = {}
     for number in range(7):
         tables = []

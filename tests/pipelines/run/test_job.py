@@ -1,4 +1,4 @@
-"""The one way through a run: what is refused first, what is said, and a lock that is given back."""
+"""The one way through a run: what is refused first, what is said, and a folder given back."""
 
 from functools import partial
 from pathlib import Path
