@@ -23,6 +23,7 @@ from bertscore_core.errors import load_json
 Made = TypeVar("Made")
 
 _MAPPINGS = (dict, Mapping)
+_IN_JSON: Mapping[Any, Any] = {tuple: list, bytes: str}
 _PLAIN: frozenset[Any] = frozenset({str, int, bool, NoneType})
 
 MOST_TIMES = 100
@@ -87,7 +88,12 @@ def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
         raise ValueError("the key 'digest' is taken")
     is_line = indent is None  # of many, which equal content must give equal bytes
     text = json.dumps(
-        content, indent=indent, ensure_ascii=is_line, sort_keys=is_line, allow_nan=False
+        content,
+        indent=indent,
+        ensure_ascii=is_line,
+        sort_keys=is_line,
+        allow_nan=False,
+        default=bytes.hex,
     )
     before = text[:-1].rstrip().encode()
     comma, line = "," if content else "", " " if is_line else "\n"
@@ -114,7 +120,8 @@ def from_json(data: bytes) -> dict[str, Any]:
 def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
     """Make a dataclass from the values of its fields in JSON; other values are left out.
 
-    A field may be a dataclass itself. A number is finite, and a bool is not a number.
+    A field may be a dataclass itself. A number is finite, a bool is not a number, and bytes are
+    written in hexadecimal digits.
 
     Raises:
         ValueError: A field is missing that has no default, or a value is of another type.
@@ -165,7 +172,7 @@ def _typed(value: Any, kind: Any) -> Any:
                 return _typed(value, one)
         raise TypeError
     is_object = is_dataclass(kind) or origin in _MAPPINGS
-    in_json: Any = dict if is_object else list if origin is tuple else origin or kind
+    in_json: Any = dict if is_object else _IN_JSON.get(origin or kind, origin or kind)
     if kind is float or type(value) is not in_json:
         raise TypeError
     if is_dataclass(kind):
@@ -174,4 +181,4 @@ def _typed(value: Any, kind: Any) -> Any:
         return origin(_typed(one, arguments[0]) for one in value)
     if origin in _MAPPINGS:
         return {name: _typed(one, arguments[1]) for name, one in value.items()}
-    return value
+    return bytes.fromhex(value) if kind is bytes else value

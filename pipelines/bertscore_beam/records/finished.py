@@ -441,9 +441,14 @@ def part_schema(run: FinishedRun, record: PartRecord) -> pa.Schema:
 def read_part_columns(folder: OutputFolder, record: PartRecord, columns: Sequence[str]) -> pa.Table:
     """Read columns of one part; see `read_columns`."""
     with open_part(folder, record) as file:
-        schema = file.schema_arrow
-        wanted = set(roots_of(schema, columns))
-        return without_views(file.read([name for name in schema.names if name in wanted]))
+        return columns_in(file, columns)
+
+
+def columns_in(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """Read columns of an open part; see `read_columns`."""
+    schema = file.schema_arrow
+    wanted = set(roots_of(schema, columns))
+    return without_views(file.read([name for name in schema.names if name in wanted]))
 
 
 def input_schemas(run: FinishedRun) -> Iterator[pa.Schema]:

@@ -30,9 +30,17 @@ from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, label_of, num_counts
-from bertscore_beam.records.finished import READ_AHEAD, FinishedRun, part_schema, read_part_columns
+from bertscore_beam.records.finished import (
+    READ_AHEAD,
+    FinishedRun,
+    columns_in,
+    open_part,
+    part_schema,
+)
+from bertscore_beam.records.group_notes import MOST_NOTED, GroupedBy, note_of, noted_groups
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import InputError
 from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
@@ -202,27 +210,42 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
     )
 
 
+def groups_note(table: pa.Table, how: GroupedBy) -> dict[bytes, bytes]:
+    """Return what a part of these rows notes of its groups, for `statistics_of_parts`."""
+    try:
+        found = groups_of(table, how.by)
+    except InputError:  # who reads the groups of the part says so
+        return {}
+    if len(found.groups) > MOST_NOTED:
+        return {}
+    rows = grouped_rows(table, how.language, how.metrics)
+    sums = statistics_by_group(rows.in_groups(found.codes, len(found.groups)))
+    return note_of(dict(zip(found.groups, sums, strict=True)), how)
+
+
 def statistics_of_parts(
-    records: Iterable[PartRecord],
-    *,
-    folder: OutputFolder,
-    by: Sequence[str],
-    language: str | None,
-    metrics: Sequence[str],
+    records: Iterable[PartRecord], *, folder: OutputFolder, how: GroupedBy
 ) -> Iterator[PartStatistics]:
-    """Read the statistics of each part from its file, also of the metrics of these names.
+    """Read the statistics of each part: from the note in its footer, or from its columns.
 
     Raises:
         InputError: One is damaged, or a column holds values that cannot be groups.
         OSError: One cannot be reached.
     """
+    by, language, metrics = how.by, how.language, how.metrics
     names = [*by, *score_columns(metrics), *([] if language is None else [language])]
 
-    def read(record: PartRecord) -> pa.Table:
-        return read_part_columns(folder, record, names)
+    def read(record: PartRecord) -> pa.Table | dict[Group, ScoreStatistics]:
+        with open_part(folder, record) as file:
+            noted = noted_groups(file.metadata.metadata or {}, how)
+            return columns_in(file, names) if noted is None else noted
 
-    for table in in_parallel(read, records, READ_AHEAD, waiting=0):
-        yield statistics_of(table, by, language, metrics)
+    for found in in_parallel(read, records, READ_AHEAD, waiting=0):
+        if isinstance(found, pa.Table):
+            yield statistics_of(found, by, language, metrics)
+        else:
+            total = ScoreStatistics.merge(found.values())
+            yield PartStatistics(total=total, groups=found if by else {})
 
 
 def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
@@ -503,13 +526,8 @@ def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
         OSError: A part cannot be reached.
     """
     known: set[Group] = set()
-    parts = statistics_of_parts(
-        run.records,
-        folder=run.folder,
-        by=by,
-        language=run.notes.fields.language,
-        metrics=run.metrics,
-    )
+    how = GroupedBy(by=tuple(by), language=run.notes.fields.language, metrics=run.metrics)
+    parts = statistics_of_parts(run.records, folder=run.folder, how=how)
 
     def checked() -> Iterator[PartStatistics]:
         for part in parts:

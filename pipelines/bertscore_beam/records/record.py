@@ -22,6 +22,7 @@ from bertscore_beam.dump.parquet import (
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import from_json, to_json, typed
 from bertscore_beam.files.listing import Stored
+from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
 from bertscore_core.stats.score_statistics import MEASURES, ScoreSummary
@@ -193,9 +194,14 @@ TOKEN_KEY = b"bertscore.token"
 
 
 def part_to_bytes(
-    table: pa.Table, record: PartRecord, *, token: str, utc_times: bool = False
+    table: pa.Table,
+    record: PartRecord,
+    *,
+    token: str,
+    utc_times: bool = False,
+    groups: Mapping[bytes, bytes] | None = None,
 ) -> bytes:
-    """Return a part with its record in its footer.
+    """Return a part with its record in its footer, and the note of its groups, if it is given.
 
     Equal rows and records give equal bytes, but for the token and the seal.
     """
@@ -203,11 +209,11 @@ def part_to_bytes(
     table = table.replace_schema_metadata(
         {key: value for key, value in metadata.items() if key not in _OF_A_PART}
     )
-    notes = {RECORD_KEY: record.to_json(), TOKEN_KEY: token.encode()}
+    notes = {RECORD_KEY: record.to_json(), TOKEN_KEY: token.encode(), **(groups or {})}
     return write_part(table, utc_times=utc_times, notes=notes)
 
 
-_OF_A_PART = (RECORD_KEY, TOKEN_KEY, SEAL_KEY)
+_OF_A_PART = (RECORD_KEY, TOKEN_KEY, GROUPS_KEY, SEAL_KEY)
 
 
 def read_record(

@@ -223,9 +223,20 @@ def rejects_beside(staged: str, below: str) -> str:
     return f"{below}/rejects/{staged.removeprefix(f'{below}/')}"
 
 
-def part_staged(below: str, made: str, record: PartRecord, token: str) -> str:
-    """Return where a part is staged."""
-    return staged_name(below, made, digest_of(record.to_json(), 16), token)
+def part_staged(
+    below: str,
+    made: str,
+    record: PartRecord,
+    token: str,
+    groups: Mapping[bytes, bytes] | None = None,
+) -> str:
+    """Return where a part with a note of these groups is staged.
+
+    Parts of one digest are the same bytes, but for the token and the seal: which one counts does
+    not depend on the token.
+    """
+    told = record.to_json() + b"".join((groups or {}).values())
+    return staged_name(below, made, digest_of(told, 16), token)
 
 
 def longest(part_name: str) -> str:

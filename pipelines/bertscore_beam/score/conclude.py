@@ -108,23 +108,17 @@ def delete_plans(spec: ScoreSpec) -> None:
 class _ReadGroups(beam.PTransform):
     """The parts of a run -> the statistics of all together.
 
-    They are read from the parts, and not taken from the rows while these are scored. So parts of
-    earlier tries, parts that were kept and rows that were reused count like all others, and other
-    group columns need no scores. The columns that are read are a small share of a part. The groups
-    of several parts are held together, so that none are when there are too many.
+    They are read from the notes in the footers of the parts. So parts of earlier tries, parts that
+    were kept and rows that were reused count like all others. Of parts without a note of these
+    group columns the columns are read, a small share of a part: no scores are needed. The groups of
+    several parts are held together, so that none are when there are too many.
     """
 
     spec: ScoreSpec
 
     def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[PartStatistics]:
         spec = self.spec
-        group = partial(
-            group_part,
-            folder=spec.folder,
-            by=spec.group_by,
-            language=spec.fields.language,
-            metrics=spec.metric_names,
-        )
+        group = partial(group_part, folder=spec.folder, how=spec.grouped_by)
         step = Each(group, attrgetter("part_name"))
         return (
             parts

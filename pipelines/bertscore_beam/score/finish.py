@@ -172,13 +172,7 @@ def _add_groups(
 ) -> dict[str, bytes]:
     """Add the groups to the summary, with the other metrics over all rows; return their table."""
     if groups is None:
-        parts = statistics_of_parts(
-            run.records(),
-            folder=spec.folder,
-            by=spec.group_by,
-            language=spec.fields.language,
-            metrics=spec.metric_names,
-        )
+        parts = statistics_of_parts(run.records(), folder=spec.folder, how=spec.grouped_by)
         groups = merge_statistics(parts)
     rows = group_rows(groups)
     if spec.metric_names:

@@ -30,10 +30,12 @@ from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
+from bertscore_beam.records.group_notes import GroupedBy
 from bertscore_beam.records.groups import (
     GROUPS_FILE,
     caveat_messages_in,
     group_rows,
+    groups_note,
     groups_to_bytes,
     merge_statistics,
     statistics_of_parts,
@@ -123,9 +125,10 @@ class RescalePlan:
     notice: str | None
 
     @property
-    def group_by(self) -> tuple[str, ...]:
-        """The columns of the groups that the run has, and the rescaled run gets as well."""
-        return tuple(self.finished.notes.options.group_by)
+    def grouped_by(self) -> GroupedBy:
+        """How the rows of the run are grouped, and those of the rescaled run as well."""
+        by = tuple(self.finished.notes.options.group_by)
+        return GroupedBy(by=by, metrics=self.finished.metrics)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -267,7 +270,7 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
         "options": {
             **planned.options.describe(),
             "language": planned.language,
-            "group_by": list(planned.group_by),
+            "group_by": list(planned.grouped_by.by),
         },
         "started": planned.started,
         "rescaled": {"folder": source.folder.shown, "run": source.notes.run},
@@ -282,10 +285,8 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         written = [*in_parallel(each, planned.finished.records, _THREADS)]
         summary = _summary(planned, written)
         files: dict[str, bytes] = {}
-        if by := planned.group_by:
-            statistics = statistics_of_parts(
-                written, folder=folder, by=by, language=None, metrics=planned.finished.metrics
-            )
+        if by := planned.grouped_by.by:
+            statistics = statistics_of_parts(written, folder=folder, how=planned.grouped_by)
             table, content = groups_to_bytes(group_rows(merge_statistics(statistics)), by)
             summary |= content
             files |= {GROUPS_FILE: table} if table else {}
@@ -334,8 +335,9 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     )
     now = replace(record, job_digest=digest, summary=sums)
     token = uuid.uuid4().hex[:16]
-    staged = part_staged(job.below, made_of, now, token)
-    data = part_to_bytes(table, now, token=token, utc_times=utc_times)
+    groups = groups_note(table, planned.grouped_by) if planned.grouped_by.by else None
+    staged = part_staged(job.below, made_of, now, token, groups)
+    data = part_to_bytes(table, now, token=token, utc_times=utc_times, groups=groups)
     job.folder.write(staged, data)
     digest = footer_digest_of(data)
     return replace(now, part_bytes=len(data), footer_digest=digest, staged=staged)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
+from bertscore_beam.records.group_notes import GroupedBy
 from bertscore_beam.records.records import own_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart
@@ -110,8 +111,14 @@ class ScoreSpec:
 
     @property
     def has_groups(self) -> bool:
-        """Whether its parts are read at the end: all rows together, and groups if there are any."""
+        """Whether more is known of its rows than sums: of groups, or of metrics."""
         return bool(self.group_by or self.metric_names)
+
+    @property
+    def grouped_by(self) -> GroupedBy:
+        """How its rows are grouped at the end."""
+        language = self.fields.language
+        return GroupedBy(by=tuple(self.group_by), language=language, metrics=self.metric_names)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
+from bertscore_beam.records.groups import groups_note
 from bertscore_beam.records.lookup import LookUp, PartsOfInput, find_rows, look_up_in_tables
 from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
 from bertscore_beam.records.records import (
@@ -293,8 +294,10 @@ class SplitScorer:
         self, split: Split, made: str, table: pa.Table, record: PartRecord, rejects: bytes = b""
     ) -> PartRecord:
         below, token = self.spec.below, uuid.uuid4().hex[:16]
-        name = part_staged(below, made, record, token)
-        data = part_to_bytes(table, record, token=token, utc_times=split.utc_times)
+        groups = groups_note(table, self.spec.grouped_by) if self.spec.has_groups else None
+        name = part_staged(below, made, record, token, groups)
+        utc_times = split.utc_times
+        data = part_to_bytes(table, record, token=token, utc_times=utc_times, groups=groups)
         beside = {rejects_beside(name, below): rejects} if rejects else {}
         self.spec.folder.write_all({**beside, name: data})
         digest = footer_digest_of(data)

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of, take_census
+from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_beam.records.groups import (
     GROUPS_FILE,
     caveat_messages_of,
@@ -21,9 +22,17 @@ from bertscore_beam.records.groups import (
     statistics_of,
     table_of_groups,
 )
+from bertscore_beam.score import finish
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, write_dump
-from tests.support.jobs import job_options, prepare_score, score_arguments, summary_of
+from tests.support.jobs import (
+    job_options,
+    parts_of,
+    prepare_score,
+    run_options,
+    score_arguments,
+    summary_of,
+)
 from tests.support.made_runs import scored
 
 
@@ -259,6 +268,43 @@ def test_a_run_of_which_no_split_can_be_read_ends_without_groups(tmp_path, capsy
     file.write_bytes(data)
     assert cli.main([*score_arguments(file, tmp_path, "--by", "g")]) == cli.BROKEN
     assert "1 splits and 0 files could not be read" in capsys.readouterr().err
+
+
+def notes_of(parts):
+    metadata = (pq.read_metadata(pa.BufferReader(data)).metadata for data in parts.values())
+    return [found.get(GROUPS_KEY) for found in metadata]
+
+
+@pytest.mark.job
+@pytest.mark.usefixtures("tiny_jobs")
+def test_notes_are_the_same_after_a_stop_and_other_columns_score_nothing_again(
+    tmp_path, monkeypatch
+):
+    texts = pair_rows(40) | {"side": ["left", "right"] * 20, "half": ["a"] * 20 + ["b"] * 20}
+    dump = write_dump(tmp_path / "dump", [pa.table(texts)])
+    whole, columns = {}, ("side", "half")
+    for by in columns:
+        assert run_options(job_options(dump, tmp_path / by, group_by=(by,)))["success"]
+        whole[by] = parts_of(tmp_path / by), (tmp_path / by / GROUPS_FILE).read_bytes()
+    assert None not in notes_of(whole["side"][0])
+    assert whole["side"][0] != whole["half"][0]
+    for by in columns:  # of which the second continues what the first has begun
+        output = tmp_path / f"stopped-{by}"
+        with monkeypatch.context() as patch, pytest.raises(Exception, match="stopped"):
+            patch.setattr(finish, "publish", lambda *_: 1 / int("stopped"))
+            run_options(job_options(dump, output, group_by=("side",)))
+        first, second = sorted((output / "_work").rglob("*0.*.pq"))
+        second.unlink()
+        summary = run_options(job_options(dump, output, group_by=(by,)))
+        assert (summary["success"], summary["parts_kept"]) == (True, 1)
+        assert (output / GROUPS_FILE).read_bytes() == whole[by][1]
+        notes = [notes_of(whole[column][0])[place] for place, column in enumerate(("side", by))]
+        assert notes_of(parts_of(output)) == notes
+        assert (parts_of(output) == whole[by][0]) == (by == "side")
+    summary = run_options(job_options(dump, tmp_path / "side", group_by=("half",)))
+    assert (summary["success"], summary["parts_of_earlier_runs"]) == (True, 2)
+    assert parts_of(tmp_path / "side") == whole["side"][0]
+    assert (tmp_path / "side" / GROUPS_FILE).read_bytes() == whole["half"][1]
 
 
 CHOOSING = {
