@@ -18,7 +18,9 @@ from bertscore_beam.records.groups import (
     statistics_of_parts,
 )
 from bertscore_beam.records.record import part_to_bytes
+from bertscore_beam.records.records import part_staged
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.publication import staged_parts
 from bertscore_core.errors import InputError
 from tests.support.made_runs import made_run, scored
 
@@ -105,3 +107,17 @@ def test_groups_are_read_from_notes_and_without_them_from_columns(tmp_path):
     with pytest.raises(InputError):
         assert groups_by(columns.CANDIDATE_TOKENS) == by_length
     assert OutputFolder(str(tmp_path / "run")).exists(record.part_name)
+
+
+def test_which_of_two_parts_counts_does_not_depend_on_tokens(tmp_path):
+    made_run(tmp_path / "run", {"a.parquet": rows_of(["x", "y"])})
+    run, table = open_finished(str(tmp_path / "run")), rows_of(["x", "y"])
+    notes = {}, groups_note(table, BY_SYSTEM), groups_note(table, GroupedBy(by=("id",)))
+    for tokens in (("1", "2", "3"), ("3", "2", "1")):
+        given = zip(notes, tokens, strict=True)
+        found = [
+            part_staged("_work", "a/0.m", run.records[0], token, note) for note, token in given
+        ]
+        named = staged_parts(found, "_work/a")
+        assert len({name.split("-")[1] for name in found}) == 3
+        assert named["0.m"].split("-")[1] == min(name.split("-")[1] for name in found)
