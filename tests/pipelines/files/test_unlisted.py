@@ -79,7 +79,7 @@ def test_overwrite_keeps_the_parts_of_a_folder_it_could_not_list(dump, tmp_path,
     assert summary_of(output)["parts_of_earlier_runs"] == 2
 
 
-@pytest.mark.parametrize("folder", ["_manifest/parts", "a", "_rejects"])
+@pytest.mark.parametrize("folder", ["_manifest", "a", "_rejects"])
 @pytest.mark.parametrize("flags", [(), ("--overwrite",), ("--dry-run",)])
 def test_an_output_folder_that_cannot_be_listed_costs_no_part(
     scored_dump, tmp_path, model, capsys, folder, flags

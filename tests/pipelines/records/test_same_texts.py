@@ -17,6 +17,7 @@ from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
+from tests.support.dumps import read_output
 from tests.support.records import flip_column
 from tests.support.text_files import to_jsonl, write_text
 
@@ -89,7 +90,9 @@ def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_pat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkeypatch, name):
+def test_another_night_may_take_the_place_of_one_that_has_published_nothing(
+    tmp_path, monkeypatch, name
+):
     out = tmp_path / "out"
     first = jobs.job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
     job = jobs.start(jobs.prepare_score(first))
@@ -97,15 +100,12 @@ def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkey
         cut_off(patched, 4)
         with pytest.raises(Exception, match="cut off"):
             jobs.run_prepared(job)
-    before = content(out)
-    assert 0 < len(list(out.glob("a.*/*.parquet"))) < 6
+    assert not list(out.glob("a.*/*.parquet"))
     other = write_night(tmp_path / "second", numbers(OTHERS), name)
-    with pytest.raises(ConfigError, match="other texts"):
-        jobs.prepare_score(jobs.job_options(other, out, split_rows=10))
-    assert content(out) == before
-    same = write_night(tmp_path / "third", numbers(0), name)
-    summary = jobs.run_options(jobs.job_options(same, out, split_rows=10))
-    assert (summary["success"], summary["rows"], summary["replaced"]) == (True, ROWS, 0)
+    summary = jobs.run_options(jobs.job_options(other, out, split_rows=10))
+    assert (summary["success"], summary["rows"], summary["parts_kept"]) == (True, ROWS, 0)
+    texts = read_output(out)["candidate"].to_pylist()
+    assert texts == [f"text {number}" for number in numbers(OTHERS)]
 
 
 ACCEPTED: dict[str, Callable[[list[int]], list[int]]] = {
@@ -181,14 +181,17 @@ def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replac
     assert (summary["missing_parts"], summary["failed_splits"], summary["replaced"]) == (1, 1, 0)
 
 
-def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
-    """Parts of the night before that are still there are no reason to refuse it."""
+def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path, monkeypatch):
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
-    job = jobs.prepare_score(dataclasses.replace(chosen, overwrite=True))
-    jobs.start(job)
+    chosen = dataclasses.replace(chosen, overwrite=True)
+    with monkeypatch.context() as patched:
+        cut_off(patched, 4)
+        with pytest.raises(Exception, match="cut off"):
+            jobs.run_options(chosen)
     assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6
     summary = jobs.run_options(chosen)
     assert (summary["success"], summary["replaced"]) == (True, ROWS)
+    assert summary["parts_kept"] > 0
 
 
 def test_part_whose_keys_are_damaged_counts_as_one_of_other_texts(tmp_path):

@@ -9,7 +9,14 @@ from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
 from tests.support.dumps import write_dump
 from tests.support.files_below import files_below
-from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
+from tests.support.jobs import (
+    job_options,
+    parts_of,
+    prepare_score,
+    run_options,
+    start,
+    without_token,
+)
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
 
@@ -31,20 +38,22 @@ def scorer_of(job):
     return SplitScorer(job.spec, LoadedScorers())
 
 
+def staged(job, chunks):
+    """Score chunks, and return the bytes of the parts that are staged, as `parts_of` does."""
+    scorer, folder = scorer_of(job), job.spec.folder
+    tried = [one for chunk in chunks for one in scorer.run(SplitsWithIdf(chunk))]
+    return {one.record.part_name: without_token(folder.read(one.record.staged)) for one in tried}
+
+
 def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
     summary = run_options(job_options(dump, tmp_path / "out", split_rows=10))
     assert (summary["rows"], summary["parts"], summary["success"]) == (65, 7, True)
-    job, chunk = begun(dump, tmp_path / "alone")
-    scorer = scorer_of(job)
-    for split in job.diff.work:
-        list(scorer.run(SplitsWithIdf(RowGroupSplits((split,)))))
-    job, chunk = begun(dump, tmp_path / "together")
-    for chosen in (chunk, RowGroupSplits(job.diff.work[6:])):
-        list(scorer_of(job).run(SplitsWithIdf(chosen)))
     scored = parts_of(tmp_path / "out")
     assert len(scored) == 7
-    for other in ("alone", "together"):
-        assert parts_of(tmp_path / other) == scored
+    job, _ = begun(dump, tmp_path / "alone")
+    assert staged(job, [RowGroupSplits((split,)) for split in job.diff.work]) == scored
+    job, chunk = begun(dump, tmp_path / "together")
+    assert staged(job, [chunk, RowGroupSplits(job.diff.work[6:])]) == scored
 
 
 def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):
@@ -54,11 +63,13 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
         SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
     )
     first = scorer_of(job).run(SplitsWithIdf(chunk))
-    assert [next(first).parts_kept for _ in range(4)] == 4 * [0]
+    assert [next(first).totals.parts_kept for _ in range(4)] == 4 * [0]
     first.close()  # the worker dies
     written = files_below(tmp_path / "out")
     again = list(scorer_of(job).run(SplitsWithIdf(chunk)))
-    assert [(one.parts, one.parts_kept) for one in again] == 4 * [(1, 1)] + 2 * [(1, 0)]
+    assert [(one.totals.parts, one.totals.parts_kept) for one in again] == 4 * [(1, 1)] + 2 * [
+        (1, 0)
+    ]
     assert read == list(chunk.splits)
     assert written.items() <= files_below(tmp_path / "out").items()
 
@@ -72,7 +83,7 @@ def test_retry_of_chunks_of_one_split_scores_nothing_again(dump, tmp_path, monke
     # Another machine may give other bytes, and may die at any place.
     monkeypatch.setattr(SplitScorer, "score", lambda *_: pytest.fail("scored again"))
     again = [one for chosen in chunks for one in scorer_of(job).run(chosen)]
-    assert [one.parts_kept for one in again] == [1] * 6
+    assert [one.totals.parts_kept for one in again] == [1] * 6
     assert written.items() <= files_below(tmp_path / "out").items()
 
 
@@ -88,8 +99,8 @@ def test_split_that_cannot_be_read_does_not_make_others_scored_again(dump, tmp_p
     monkeypatch.setattr(SplitReader, "read", out_of_reach)
     for kept in (0, 5):
         found = list(scorer_of(job).run(SplitsWithIdf(chunk)))
-        assert sum(one.failed_splits for one in found) == 1
-        assert sum(one.parts_kept for one in found) == kept
+        assert sum(one.totals.failed_splits for one in found) == 1
+        assert sum(one.totals.parts_kept for one in found) == kept
 
 
 def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read(
