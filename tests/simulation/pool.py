@@ -8,11 +8,10 @@ from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.records import own_file
-from bertscore_beam.records.summary import Totals
 from bertscore_beam.score import conclude
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import PENDING, ScoreSpec
-from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf
+from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf, TriedSplits
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -228,7 +227,11 @@ class Pool:
         ]
 
     def _end(self) -> list[Task]:
-        tried, spec = self._results(), self.spec
-        totals = Totals.merge(one.totals for one in tried)
-        made = [record for one in tried for record in conclude._made(one)]
-        return [Task(lambda _: conclude._finish(totals, made, None, None, spec=spec))]
+        tried, spec = TriedSplits.merge(self._results()), self.spec
+        assert spec.shares == 1
+
+        def end(_: Worker) -> None:
+            conclude._note(spec, (0, tried))
+            conclude._finish(spec, None)
+
+        return [Task(end)]

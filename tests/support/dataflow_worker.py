@@ -24,7 +24,7 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.transforms.environments import ExternalEnvironment
 
 DIVIDED = "An element is divided."
-_STEP = "ScoreSplits/OnDevice/Run"
+_STEP = "ScoreSplits/Work/OnDevice/Run"
 
 
 class Divider:

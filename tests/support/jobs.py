@@ -17,9 +17,10 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import TOKEN_KEY
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.publication import settled_head
+from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
-from bertscore_beam.score.job import build_score_pipeline, read_summary, start_run, texts_to_import
+from bertscore_beam.score.job import read_summary, score_phases, start_run, texts_to_import
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}
@@ -79,7 +80,7 @@ def start(job: ComparedPlan) -> ComparedPlan:
 
 def add_score_pipeline(root: beam.Pipeline, job: ComparedPlan) -> None:
     """Add a job that has been started to a pipeline."""
-    build_score_pipeline(root, spec=job.spec)
+    add_phases(root, score_phases(job.spec))
 
 
 def run_options(

@@ -63,7 +63,7 @@ def pipelines_of(options: RunOptions) -> list[Pipeline]:
     match options:
         case ScoreOptions():
             spec = _score_spec(options, runner, folder)
-            return [Pipeline("score", runner, partial(of_score.build_score_pipeline, spec=spec))]
+            return [Pipeline.of("score", runner, of_score.score_phases(spec))]
         case IdfOptions():
             counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
             chunks = chunks_of(folder.path("plan"), "", runner.num_chunks)

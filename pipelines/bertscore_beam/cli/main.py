@@ -79,9 +79,9 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "score": Command("options.score_options.ScoreOptions", job="score.job.SCORE"),
-    "select": Command("options.score_options.SelectOptions", job="score.job.SCORE"),
-    "rescale": Command("options.score_options.RescaleOptions", job="score.rescale.RESCALE"),
+    "score": Command("options.score_options.ScoreOptions", job="score.job.score_job"),
+    "select": Command("options.score_options.SelectOptions", job="score.job.score_job"),
+    "rescale": Command("options.score_options.RescaleOptions", job="score.rescale.rescale_job"),
     "idf": Command("options.score_options.IdfOptions", job="idf.job.idf_job"),
     "baseline": Command(
         "baseline.baseline_options.BaselineOptions", job="baseline.job.baseline_job"

@@ -39,7 +39,7 @@ def report_fraction(name: str, share: Callable[[], float]) -> Iterator[None]:
     """Say, while the body runs, how much of an element is done.
 
     Args:
-        name: Name of the file that will show that the element is done, as in `Stage.amounts`.
+        name: Name of the file that will show that the element is done, as in `Expected.amounts`.
         share: Returns the share that is done, from 0 to 1. It is called from another thread.
     """
     _fractions[name] = share

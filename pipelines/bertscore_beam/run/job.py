@@ -8,11 +8,11 @@ folder, has its phases done, and returns its outcome.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
@@ -27,7 +27,7 @@ from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lease import LEASE_FILE, read_lease
 from bertscore_beam.run.phases import Phase, given, run_plainly
 from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.progress import Expected, RunProgress, Stage, show_progress
+from bertscore_beam.run.progress import Expected, RunProgress, show_progress
 from bertscore_beam.run.publication import settled_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.temporary import is_temporary
@@ -35,16 +35,12 @@ from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
 if TYPE_CHECKING:  # Beam takes seconds to import, and a small job does without it
-    import apache_beam as beam
-
     from bertscore_beam.run.remote_job import RemoteJob
 
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
 
 Options = TypeVar("Options", bound=RunOptions)
-Work: TypeAlias = Sequence[Phase] | Callable[["beam.Pipeline"], Any]
-"""Phases, or what adds the steps of a job that has none yet to a pipeline."""
 
 
 def run_job(
@@ -144,7 +140,7 @@ class Run:
 
     def do(
         self,
-        work: Work,
+        work: Sequence[Phase],
         expected: Expected | None = None,
         *,
         runner: Runner | None = None,
@@ -170,12 +166,18 @@ class Run:
             raise ConnectionError(str(error)) from error
 
     def _do(
-        self, work: Work, expected: Expected, runner: Runner, *, loads: bool, plainly: bool = False
+        self,
+        work: Sequence[Phase],
+        expected: Expected,
+        runner: Runner,
+        *,
+        loads: bool,
+        plainly: bool = False,
     ) -> None:
         if expected.message:
             self.say(f"{expected.message} ...")
         job: RemoteJob | None = None
-        if plainly and runner.is_local and not callable(work):
+        if plainly and runner.is_local:
             finish: Callable[[], Any] = partial(run_plainly, work)
         else:
             finish, job = _prepared(work, runner, self.folder)
@@ -219,17 +221,14 @@ class Run:
 
 
 def _prepared(
-    work: Work, runner: Runner, folder: OutputFolder
+    work: Sequence[Phase], runner: Runner, folder: OutputFolder
 ) -> "tuple[Callable[[], Any], RemoteJob | None]":
     """Return what runs a pipeline to its end, and its job if a service does that."""
     from bertscore_beam.run.remote_job import RemoteJob
     from bertscore_beam.run.run_step import add_phases, prepare_workers
 
     pipeline = runner.pipeline()
-    if callable(work):
-        work(pipeline)
-    else:
-        add_phases(pipeline, work)
+    add_phases(pipeline, work)
     _reach_service(runner)
     if not runner.is_remote:
         return lambda: pipeline.run().wait_until_finish(), None
@@ -278,70 +277,6 @@ def _reach_service(runner: Runner) -> None:
         check_service(runner.name, runner.beam_options)
     except ConfigError as error:  # it was there when the command began
         raise output.JobFailedError(str(error)) from error
-
-
-Planned = TypeVar("Planned", bound="HasOutput")
-Begun = TypeVar("Begun")
-
-
-class HasOutput(Protocol):
-    """What is planned has an output folder."""
-
-    @property
-    def output(self) -> str:
-        """The output folder, as `absolute` returns it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind(Generic[Options, Planned, Begun]):
-    """The functions of a job that has no phases yet, called in the order of a run."""
-
-    prepare: Callable[[Options, Runner], Planned]
-    show: Callable[[Planned], tuple[output.TextTable, ...]]
-    begin: Callable[[Planned, OutputFolder, Say], tuple[Begun, Iterable[Stage]]]
-    conclude: Callable[[Begun], output.Outcome]
-    refuse: Callable[[Planned], output.Outcome | None] = lambda plan: None
-    texts: Callable[[Planned, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
-    again: Callable[[Planned], Planned] = lambda plan: plan
-    may_detach: bool = False
-
-    def __call__(self, options: Options, run: Run) -> output.Outcome:
-        """Run the job."""
-        with before_work():
-            planned = self.prepare(options, run.runner)
-        if options.dry_run:
-            return run.shown(partial(self.show, planned))
-        if (refused := self.refuse(planned)) is not None:
-            return refused
-        folder = run.take(planned.output)
-        with run.first_writing():
-            texts = self.texts(planned, folder)
-        if texts:
-            run.import_texts(texts)
-            planned = self.again(planned)
-        with run.first_writing():
-            begun, stages = self.begin(planned, folder, run.say)
-        del planned  # it is large when there are many splits
-        for stage in stages:
-            run.do(stage.build, stage, loads=stage.loads)
-        return self.conclude(begun)
-
-
-def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder) -> Stage:
-    """Return the stage that imports files of text into the folder of a run."""
-    from bertscore_beam.run.run_step import add_phases
-
-    phases, expected = import_phase(texts, folder)
-    return Stage(
-        name="import",
-        runner=runner,
-        build=partial(add_phases, phases=phases),
-        message=expected.message,
-        folder=expected.folder,
-        amounts=expected.amounts,
-        unit=expected.unit,
-        loads=False,
-    )
 
 
 def import_phase(texts: Sequence[TextFile], folder: OutputFolder) -> tuple[tuple[Phase], Expected]:

@@ -7,10 +7,9 @@ terminal the progress is a bar, in a log a plain line now and then.
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -52,16 +51,6 @@ class Expected:
     unit: str = "files"
     first: tuple[int, str] = (0, "")
     started: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(Expected):
-    """One pipeline of a job that has no phases yet: `build` adds its steps to an empty one."""
-
-    name: str
-    runner: Any
-    build: Callable[[Any], Any]
-    loads: bool = True
 
 
 class RunProgress:

@@ -21,11 +21,10 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lease import keep_lease
 from bertscore_beam.run.output import DEVICE_LOST, event
-from bertscore_beam.run.phases import Phase, chunks_of
+from bertscore_beam.run.phases import Phase
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
 from bertscore_core.errors import DeviceLostError
 
@@ -215,18 +214,6 @@ class OnBeam(beam.PTransform):
 
 
 @dataclass
-class Spread(beam.PTransform):
-    """Elements -> the same elements, spread over the workers before a step that takes long.
-
-    A pool spreads them itself. There they are not stored in between: the runner would hold all.
-    """
-
-    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        """Break the fusion, unless a pool is open."""
-        return elements if pool.opened() is not None else elements | beam.Reshuffle()
-
-
-@dataclass
 class RunOnDevice(beam.PTransform):
     """Elements -> results of a step that uses a device, on workers that have it.
 
@@ -248,7 +235,8 @@ class RunOnDevice(beam.PTransform):
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """Group by name without a device; everything after that needs one.
 
-        With a pool the elements go straight to the step; see `Spread`.
+        With a pool the elements go straight to the step: it spreads them itself, and the runner
+        would hold all in between.
         """
         if pool.opened() is not None:
             return elements | "Run" >> beam.ParDo(RunStep(self.step))
@@ -273,18 +261,3 @@ class _TakeApart(beam.PTransform):
     def expand(self, grouped: beam.PCollection[tuple[str, Iterable[Any]]]) -> Any:
         elements = grouped | "TakeApart" >> beam.FlatMapTuple(lambda _, elements: elements)
         return elements | "Run" >> beam.ParDo(self.run)
-
-
-@dataclass
-class ReadPlan(beam.PTransform):
-    """The splits of a saved plan, read on one worker and put into chunks; see `chunks_of`."""
-
-    path: str
-    digest: str
-    chunks: int | None
-
-    def expand(self, root: beam.Pipeline) -> beam.PCollection[RowGroupSplits]:
-        """Read the plan."""
-        items = chunks_of(self.path, self.digest, self.chunks)
-        read = beam.FlatMap(items).with_output_types(RowGroupSplits)
-        return root | "PlanPath" >> beam.Create([None]) | "ReadSplits" >> read

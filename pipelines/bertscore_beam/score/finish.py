@@ -96,6 +96,7 @@ def finish_run(
     new: Totals,
     made: Iterable[PartRecord],
     idf: IdfTables | None,
+    problem: str = "",
     groups: PartStatistics | None = None,
 ) -> bool:
     """Judge a run and publish it; tell whether it is a success.
@@ -109,6 +110,7 @@ def finish_run(
         new: Totals of this run.
         made: As for `look_over`.
         idf: The tables that the tokens were weighted with.
+        problem: Why there are no tables, so that no row was scored; "" if there is nothing.
         groups: The statistics of its rows and groups; None to read them from the parts.
 
     Raises:
@@ -125,7 +127,7 @@ def finish_run(
         restarts=pool.restarts(),
         missing=len(missing),
         untouched_rows=run.diff.rows_at_risk,
-        whole_idf=idf is None or not idf.problem,
+        whole_idf=not problem,
     )
     if spec.settings.by_column:
         total = spec.start.carried + new
@@ -133,7 +135,7 @@ def finish_run(
     files: dict[str, bytes] = {}
     if spec.has_groups:
         files |= _add_groups(summary, spec, run, groups)
-    if idf is not None:
+    if spec.idf.path is not None:
         summary["idf"] = _describe(spec, idf)
     if run.plan.rejected_files or missing:
         files[FILES_FILE] = rejected_files(run.plan.rejected_files, missing, dict(new.failures))
@@ -191,8 +193,10 @@ def _add_groups(
     return {GROUPS_FILE: table} if table else {}
 
 
-def _describe(spec: ScoreSpec, idf: IdfTables) -> dict[str, Any]:
+def _describe(spec: ScoreSpec, idf: IdfTables | None) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
+    if idf is None:
+        return spec.folder.read_json(note_path(spec.idf.name))
     described = describe_tables(idf)
     data = spec.folder.read_if_there(note_path(spec.idf.name)) if spec.idf.name else None
     with suppress(ValueError):  # a damaged note

@@ -1,25 +1,20 @@
 """The idf table of a scoring run: loaded, counted, or reused if no file has changed."""
 
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-
-import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.files.checked import digest_of
-from bertscore_beam.idf.count_phases import save_idf
 from bertscore_beam.idf.counting import Counting, Vocabulary
-from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
+from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf, note_path
 from bertscore_beam.idf.owners import num_buckets
-from bertscore_beam.idf.transforms import CountDocumentFrequencies
 from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.phases import Items
 from bertscore_beam.run.publication import WORK_FOLDER
-from bertscore_beam.run.run_step import ReadPlan, Spread
-from bertscore_beam.score.spec import PLAN, IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
 from bertscore_beam.score.steps import SplitsWithIdf
 from bertscore_core.errors import IdfError
 
@@ -59,15 +54,8 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage)
             raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
 
 
-def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTables] | None:
-    """Add the steps that load the idf tables, or count them."""
-    file = spec.idf
-    if file.path is None:
-        return None
-    if file.fingerprint is not None:
-        # The run's identity names the tables: others in their place must not be used.
-        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint)
-        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
+def counting_of(spec: ScoreSpec) -> Counting:
+    """Return what is counted for the idf tables of a run."""
     vocabularies = {
         language: Vocabulary(
             config=setting.config,
@@ -76,39 +64,39 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
         )
         for language, setting in spec.settings.by_language.items()
     }
-    counting = Counting(
+    return Counting(
         vocabularies=vocabularies,
         fields=spec.fields,
         corpus=spec.corpus,
         buckets=num_buckets(spec.start.about_rows),
     )
-    return (
-        root
-        | "ReadPlan" >> ReadPlan(*spec.plan(PLAN), spec.num_chunks)
-        | "Spread" >> Spread()
-        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-        | "SaveIdf" >> beam.Map(save_idf, spec.folder, file.name)
-    )
 
 
-@dataclass
-class WithIdf(beam.PTransform):
-    """Chunks of splits -> SplitsWithIdf, once the idf tables are saved.
+def with_idf(
+    chunks: Items, file: IdfTablesFile, counted: IdfTables | None
+) -> Iterator[SplitsWithIdf]:
+    """Yield chunks of splits with the name of the tables: each process reads them once."""
+    saved = None
+    if counted is not None and file.path is not None:
+        saved = SavedIdf.of(counted, file.path)
+    elif file.path is not None:
+        # The run's identity names the tables: others in their place must not be used.
+        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint or "")
+    return (SplitsWithIdf(chunk, saved) for chunk in chunks(None))
 
-    The tables are a side input of this quick step and not of the long one that scores. While a
-    stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
-    input is ready. And the tables are read once a process instead of once a bundle.
+
+def tables_of_run(spec: ScoreSpec) -> tuple[IdfTables | None, str]:
+    """Return the idf tables of a run, and why they must not be used; "" if they may be.
+
+    None without idf, and without usable tables.
+
+    Raises:
+        IdfError: They are not there any more, or others are in their place.
     """
-
-    tables: beam.PCollection[IdfTables] | None
-    path: str | None
-
-    def expand(self, chunks: beam.PCollection[RowGroupSplits]) -> beam.PCollection[SplitsWithIdf]:
-        """Name the tables beside every chunk."""
-        if self.tables is None:
-            return chunks | "NoIdf" >> beam.Map(SplitsWithIdf).with_output_types(SplitsWithIdf)
-        saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
-        named = beam.Map(SplitsWithIdf, beam.pvalue.AsSingleton(saved)).with_output_types(
-            SplitsWithIdf
-        )
-        return chunks | "NameTables" >> named
+    file = spec.idf
+    if file.path is None:
+        return None, ""
+    if file.fingerprint is not None:
+        return SavedIdf(path=file.path, fingerprint=file.fingerprint).load(), ""
+    problem = spec.folder.read_json(note_path(file.name)).get("problem")
+    return (None, problem) if problem else (load_idf(file.path), "")

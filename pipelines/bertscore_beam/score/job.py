@@ -1,31 +1,28 @@
-"""The scoring job: begun, run as one pipeline, and concluded.
+"""The scoring job: planned, begun, done in phases, and concluded.
 
-plan --> splits --> CountDocumentFrequencies --> SaveIdf
-                        +-----------------------------+ (side input: the name of the idf table)
-                        v
-pending --> splits --> WithIdf --> by name --> ScoreSplits --> ConcludeRun
+plan --> count idf --> save idf --> score the pending splits --> note --> groups --> finish
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
-
-import apache_beam as beam
 
 from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.reach import before_work
 from bertscore_beam.files.versions import NOT_THERE
-from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.records.records import own_file, place_of
 from bertscore_beam.records.rejects import REJECTS_FOLDER
-from bertscore_beam.records.score_tables import delete_tables, list_earlier
+from bertscore_beam.records.score_tables import list_earlier
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
@@ -36,7 +33,7 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     run_to_bytes,
 )
-from bertscore_beam.run.job import JobKind, Say, import_stage
+from bertscore_beam.run.job import Run, Say, import_phase
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,
@@ -45,19 +42,18 @@ from bertscore_beam.run.output import (
     Outcome,
     TextTable,
 )
-from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.phases import Phase, chunks_of
+from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.publication import is_success, read_head
-from bertscore_beam.run.run_step import ReadPlan, RunOnDevice
-from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
     delete_input,
     delete_other_imports,
     missing_imports,
     slow_text_warning,
 )
-from bertscore_beam.score.conclude import ConcludeRun, delete_plans, has_ended
+from bertscore_beam.score.conclude import delete_own, has_ended, last_phases
 from bertscore_beam.score.finish import FAILED_FOLDER, finish_run
-from bertscore_beam.score.idf_table import WithIdf, idf_table
+from bertscore_beam.score.idf_table import counting_of, tables_of_run, with_idf
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 from bertscore_beam.score.settle import without_setting_warning
@@ -69,8 +65,40 @@ from bertscore_beam.score.show_run import (
     show_scores,
 )
 from bertscore_beam.score.spec import NOTES, PENDING, PLAN, ScoreSpec
-from bertscore_beam.score.steps import ScoreSplits
+from bertscore_beam.score.steps import ScoreSplits, TriedSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
+
+
+def score_job(options: ScoreOptions, run: Run) -> Outcome:
+    """Score a dump, or what is left of it, and publish its scores.
+
+    Raises:
+        BertScoreError: The run cannot work.
+        OSError: No file can be reached, or not every file that idf must count.
+    """
+    with before_work():
+        planned = plan_score(options, run.runner)
+    if options.dry_run:
+        return run.shown(partial(_show_score, planned))
+    folder = run.take(planned.output)
+    with run.first_writing():
+        texts = texts_to_import(planned, folder)
+    if texts:
+        run.import_texts(texts)
+        planned = plan_score(options, run.runner, planned)
+    with run.first_writing():
+        begun = begin_score(planned, folder, run.say)
+    spec, is_small = begun.spec, len(planned.plan.splits) == 1
+    texts = missing_imports(planned.texts, begun.diff.work, begun.imports)
+    expected = expected_of(begun)
+    # A detached job is submitted in any case: its sender waits for the state of the job.
+    has_work = bool(begun.diff.work) or spec.detached
+    del planned, begun  # they are large when there are many splits
+    if texts:
+        run.do(*import_phase(texts, folder), loads=False)
+    if has_work:
+        run.do([*score_phases(spec)], expected, plainly=is_small)
+    return conclude_score(spec)
 
 
 def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
@@ -97,9 +125,7 @@ def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile,
     return planned.plan.sketched
 
 
-def begin_score(
-    planned: ScorePlan, folder: OutputFolder, say: Say
-) -> tuple[ScoreSpec, tuple[Stage, ...]]:
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ComparedPlan:
     """Compare the plan with the folder, and start the run.
 
     Raises:
@@ -132,8 +158,7 @@ def begin_score(
             "fit the input as it is cut now (another --split-rows, changed files, or missing "
             "inputs), or --overwrite is given."
         )
-    lacking = missing_imports(planned.texts, compared.diff.work, compared.imports)
-    return compared.spec, remaining_stages(compared, lacking)
+    return compared
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -196,18 +221,11 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
     return replace(compared, spec=replace(spec, plans=digests))
 
 
-def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
-    """Return the import of the files of text that a run lacks, if any, and then its pipeline.
-
-    There is no stage if nothing is left to score.
-    """
-    spec, plan, runner = compared.spec, compared.planned.plan, compared.planned.runner
-    # A detached job is submitted in any case: its sender waits for the state of the job.
-    if not compared.diff.work and not spec.detached:
-        return ()
+def expected_of(compared: ComparedPlan) -> Expected:
+    """Return what the phases of a run will have done, for people who wait."""
+    spec, plan = compared.spec, compared.planned.plan
     rows = {place_of(split.part_name): split.about_rows for split in compared.diff.pending}
-    stage = replace(
-        _stage(runner, spec),
+    return Expected(
         folder=spec.below,
         amounts=rows,
         has_stems=True,
@@ -216,29 +234,28 @@ def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> 
         unit="rows",
         started=spec.start.started,
     )
-    return (*((import_stage(texts, runner, spec.folder),) if texts else ()), stage)
 
 
-def _stage(runner: Runner, spec: ScoreSpec) -> Stage:
-    return Stage(name="score", runner=runner, build=partial(build_score_pipeline, spec=spec))
+def score_phases(spec: ScoreSpec) -> Iterator[Phase]:
+    """Yield the phases of a run; they read the plan that `start_run` writes.
 
-
-def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
-    """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
-
-    Only splits, the idf table and part records cross a stage boundary, never a text or its scores.
+    Only splits, the idf table and part records cross from phase to phase, never a text or a score.
     """
-    table = idf_table(root, spec)
-    results = (
-        root
-        # RowGroupSplits: what to read, a few hundred bytes for each split.
-        # SplitsWithIdf: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(*spec.plan(PENDING), spec.num_chunks)
-        | "WithIdf" >> WithIdf(table, spec.idf.path)
-        # TriedSplit: totals and record of each split.
-        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator, divisible=True)
+    pending = chunks_of(*spec.plan(PENDING), spec.num_chunks)
+    if spec.idf.must_count:
+        all_splits = chunks_of(*spec.plan(PLAN), spec.num_chunks)
+        yield from count_phases(all_splits, counting_of(spec))
+        yield save_phase(spec.folder, spec.idf.name)
+    yield Phase(
+        name="ScoreSplits",
+        items=partial(with_idf, pending, spec.idf),
+        step=ScoreSplits(spec),
+        fold=TriedSplits.merge,
+        by_key=True,
+        accelerator=spec.accelerator,
+        divisible=True,
     )
-    _ = results | "ConcludeRun" >> ConcludeRun(spec, table)
+    yield from last_phases(spec)
 
 
 def conclude_score(spec: ScoreSpec) -> Outcome:
@@ -253,10 +270,8 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         return Outcome(warnings=(note, *spec.notes))
     if spec.start.is_complete:  # no pipeline has run, so none has published
         with worker_errors():
-            table = None if spec.idf.path is None else load_idf(spec.idf.path)
-            finish_run(spec, Totals(), (), table)
-    delete_plans(spec)
-    delete_tables(folder)
+            finish_run(spec, Totals(), (), *tables_of_run(spec))
+    delete_own(spec)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = read_summary(spec)
     if summary["success"] and not spec.keep_input:
@@ -326,14 +341,3 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     if not summary["whole_idf"]:
         message += f" No row was scored: {summary['idf']['problem']}."
     return BROKEN, [message, *kept]
-
-
-SCORE = JobKind(
-    prepare=plan_score,
-    show=_show_score,
-    begin=begin_score,
-    conclude=conclude_score,
-    texts=texts_to_import,
-    again=lambda planned: plan_score(planned.options, planned.runner, planned),
-    may_detach=True,
-)

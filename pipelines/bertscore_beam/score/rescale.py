@@ -24,7 +24,7 @@ from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import note_path
@@ -64,11 +64,10 @@ from bertscore_beam.run.folder import (
     run_to_bytes,
 )
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
-from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.loading import read_baseline
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
-from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.publication import Entry, Head, publish, settled_head, staging, sweep
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.rows import rows_of_part, taken_rows
@@ -158,6 +157,22 @@ class RescaleJob:
     staged: StagedParts
 
 
+def rescale_job(options: RescaleOptions, run: Run) -> Outcome:
+    """Rescale the parts of a run, and publish them.
+
+    Raises:
+        BertScoreError: The run cannot be rescaled so.
+    """
+    with before_work():
+        planned = _plan_rescale(options, run.runner)
+    if options.dry_run:
+        return run.shown(partial(_show_rescale, planned))
+    folder = run.take(planned.output)
+    with run.first_writing():
+        job = _begin_rescale(planned, folder, run.say)
+    return _conclude_rescale(job)
+
+
 def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
     """Check everything; nothing is written."""
     started = time.time()
@@ -218,9 +233,7 @@ def _show_rescale(planned: RescalePlan) -> tuple[TextTable, ...]:
     return (TextTable("Plan", ("", ""), rows),)
 
 
-def _begin_rescale(
-    planned: RescalePlan, folder: OutputFolder, say: Say
-) -> tuple[RescaleJob, tuple[Stage, ...]]:
+def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
     """Compare the run with the folder, and start; nothing that is published changes."""
     overwrite, head = planned.options.overwrite, settled_head(folder)
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
@@ -256,7 +269,7 @@ def _begin_rescale(
         say(f"Notice: {planned.notice}")
     if done:
         say(f"{len(done)} parts are rescaled already.")
-    return job, ()
+    return job
 
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
@@ -355,8 +368,3 @@ def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]
         "pairs_per_second": None,
         "signature": planned.signature.format(),
     }
-
-
-RESCALE = JobKind(
-    prepare=_plan_rescale, show=_show_rescale, begin=_begin_rescale, conclude=_conclude_rescale
-)

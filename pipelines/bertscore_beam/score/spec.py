@@ -1,5 +1,6 @@
 """What the workers of a scoring run need to know of it: `ScoreSpec`."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,6 +39,10 @@ class IdfTablesFile:
     def must_count(self) -> bool:
         """Whether the references must be counted."""
         return self.fingerprint is None
+
+
+_SHARE = 1000
+"""Splits of a share, about: one worker holds the records of their parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +113,15 @@ class ScoreSpec:
     def plan(self, name: str) -> tuple[str, str]:
         """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
         return self.folder.path(own_file(self.run, name)), self.plans.get(name, "")
+
+    @property
+    def shares(self) -> int:
+        """Into how many shares its splits are put when all have been tried."""
+        return 1 + self.start.parts // _SHARE
+
+    def share_of(self, part_name: str) -> int:
+        """Return the number of the share of a split."""
+        return zlib.crc32(part_name.encode("utf-8", "surrogateescape")) % self.shares
 
     @property
     def has_groups(self) -> bool:

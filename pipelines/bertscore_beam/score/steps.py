@@ -4,12 +4,14 @@ The splits of a chunk are scored one after the other: the rows of a split are re
 device, and its part is written last.
 """
 
+import gzip
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -19,6 +21,7 @@ from bertscore_beam.dump.parquet import UNREADABLE, footer_digest_of
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.checked import from_json, to_json, typed, unpacked
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
@@ -63,20 +66,43 @@ class SplitsWithIdf:
 
 
 @dataclass(frozen=True, slots=True)
-class TriedSplit:
-    """What has become of a split: its totals, and the record of its part; None without one."""
+class TriedSplits:
+    """What has become of splits: their totals, and the records of their parts."""
 
-    totals: Totals
-    record: PartRecord | None = None
+    totals: Totals = field(default_factory=Totals)
+    records: tuple[PartRecord, ...] = ()
+
+    @classmethod
+    def merge(cls, tried: Iterable["TriedSplits"]) -> "TriedSplits":
+        """Return what has become of several sets of splits."""
+        tried = list(tried)
+        records = chain.from_iterable(one.records for one in tried)
+        return cls(Totals.merge(one.totals for one in tried), tuple(records))
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a file."""
+        return gzip.compress(to_json(asdict(self)), mtime=0)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TriedSplits":
+        """Return what was written.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        return typed(cls, from_json(unpacked(data)))
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSplits:
-    """The step that scores splits. A batch holds pairs of one split only."""
+    """The step that scores splits. A batch holds pairs of one split only.
+
+    The key of what has become of a split is the number of its share of the run: see `ScoreSpec`.
+    """
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[SplitsWithIdf], Iterator[TriedSplit]]:
+    def open(self) -> Callable[[SplitsWithIdf], Iterator[list[tuple[int, TriedSplits]]]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -89,11 +115,18 @@ class ScoreSplits:
             scorers(sole)
         if spec.metric_names:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes, spec.own_metrics)
-        return SplitScorer(spec, scorers, metrics).run
+        return partial(_by_share, SplitScorer(spec, scorers, metrics))
 
     def name(self, chosen: SplitsWithIdf) -> str:
         """Return the name of the chunk."""
         return chosen.chunk.name
+
+
+def _by_share(
+    scorer: "SplitScorer", chosen: SplitsWithIdf
+) -> Iterator[list[tuple[int, TriedSplits]]]:
+    for split, tried in zip(chosen.chunk.splits, scorer.run(chosen), strict=True):
+        yield [(scorer.spec.share_of(split.part_name), tried)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +137,7 @@ class SplitScorer:
     scorers: LoadedScorers
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: SplitsWithIdf) -> Iterator[TriedSplit]:
+    def run(self, chosen: SplitsWithIdf) -> Iterator[TriedSplits]:
         """Score splits one after the other, unless their parts are there; yield what becomes of it.
 
         A split is begun when its result is asked for. What is staged of it is taken, also what an
@@ -132,7 +165,7 @@ class SplitScorer:
         there: Mapping[str, Stored],
         staged: StagedParts,
         reader: SplitReader,
-    ) -> TriedSplit:
+    ) -> TriedSplits:
         spec = self.spec
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
         given = split, spec.digest, fingerprint, spec.settings.labels
@@ -192,7 +225,7 @@ class SplitScorer:
         there: Mapping[str, Stored],
         *,
         is_damaged: bool,
-    ) -> TriedSplit:
+    ) -> TriedSplits:
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables, there)
@@ -223,7 +256,7 @@ class SplitScorer:
             seconds=seconds,
             work=scored.work,
         )
-        return TriedSplit(totals, record)
+        return TriedSplits(totals, (record,))
 
     def score(
         self, split: Split, rows: Rows, idf: IdfTables | None, there: Mapping[str, Stored]
@@ -304,13 +337,13 @@ class SplitScorer:
         return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
 
 
-def _failed(split: Split, reason: str) -> TriedSplit:
+def _failed(split: Split, reason: str) -> TriedSplits:
     counters.count(counters.SPLITS_FAILED)
     logger.warning(event("split_failed", part=split.part_name, reason=reason))
-    return TriedSplit(Totals.of_failed(split, reason))
+    return TriedSplits(Totals.of_failed(split, reason))
 
 
-def _kept(split: Split, record: PartRecord) -> TriedSplit:
+def _kept(split: Split, record: PartRecord) -> TriedSplits:
     counters.count(counters.PARTS_KEPT)
     logger.info(event("part_kept", part=split.part_name))
-    return TriedSplit(Totals.of_kept(record), record)
+    return TriedSplits(Totals.of_kept(record), (record,))

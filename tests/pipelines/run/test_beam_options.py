@@ -13,8 +13,9 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.beam_options import check_needs
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import UNUSABLE
+from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import build_score_pipeline
+from bertscore_beam.score.job import score_phases
 from bertscore_beam.score.prepare import plan_score, resume_score
 from bertscore_beam.tune.tune_options import TuneOptions
 from tests.support.dumps import write_dump
@@ -108,7 +109,7 @@ def test_what_tests_describe_is_what_a_prepared_job_builds(idf, remote, tmp_path
     options = ScoreOptions(input=(str(dump),), output=output, device="cpu", idf=idf, **flags)
     runner = Runner.of(options)
     job = resume_score(plan_score(options, runner), OutputFolder(output))
-    build = functools.partial(build_score_pipeline, spec=job.spec)
+    build = functools.partial(add_phases, phases=[*score_phases(job.spec)])
     (described,) = pipelines_of(options)
     assert describe(runner, described.build) == describe(runner, build)
 

@@ -31,7 +31,7 @@ CARDS = [
 """Flags for each GPU, without the command and the config."""
 OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
 JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
-SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts/Work"}
+SCORING = {"score": "ScoreSplits/Work", "baseline": "ScorePairParts/Work"}
 """The transform that scores, in each job that does."""
 
 builds = pytest.mark.job

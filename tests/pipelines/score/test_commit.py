@@ -17,7 +17,7 @@ from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.records.records import place_of
 from bertscore_beam.run.output import JobFailedError
-from bertscore_beam.score.job import conclude_score, remaining_stages
+from bertscore_beam.score.job import conclude_score, expected_of
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core import ConfigError, InputError, SignatureError
@@ -238,12 +238,12 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     )
     first, second = job.diff.pending
     diff = replace(job.diff, pending=(second,), unsure=(first,))
-    (stage,) = remaining_stages(replace(job, diff=diff))
-    assert stage.amounts == {place_of(second.part_name): second.num_rows}
-    assert stage.before == first.num_rows
+    expected = expected_of(replace(job, diff=diff))
+    assert expected.amounts == {place_of(second.part_name): second.num_rows}
+    assert expected.before == first.num_rows
     diff = replace(job.diff, pending=(), unsure=(first, second))
-    (stage,) = remaining_stages(replace(job, diff=diff))
-    assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
+    expected = expected_of(replace(job, diff=diff))
+    assert (len(expected.amounts), expected.before) == (0, 25)  # and a line to be seen
 
 
 # Output folders that cannot be taken, and what in them belongs to others.

@@ -6,7 +6,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.score.loaded_scorers import LoadedScorers
-from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
+from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf, TriedSplits
 from tests.support.dumps import write_dump
 from tests.support.files_below import files_below
 from tests.support.jobs import (
@@ -42,7 +42,8 @@ def staged(job, chunks):
     """Score chunks, and return the bytes of the parts that are staged, as `parts_of` does."""
     scorer, folder = scorer_of(job), job.spec.folder
     tried = [one for chunk in chunks for one in scorer.run(SplitsWithIdf(chunk))]
-    return {one.record.part_name: without_token(folder.read(one.record.staged)) for one in tried}
+    records = TriedSplits.merge(tried).records
+    return {record.part_name: without_token(folder.read(record.staged)) for record in records}
 
 
 def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
