@@ -38,6 +38,13 @@ _LISTS = (
 )
 _TEXT_PARTS = ("text", "input_text", "output_text")
 """Types of the parts of a message that are its text, as OpenAI and Anthropic name them."""
+WITHOUT_TYPE = {
+    *("text", "thoughtSignature", "functionCall", "functionResponse", "inlineData", "fileData"),
+    *("executableCode", "codeExecutionResult", "reasoningContent", "toolUse", "toolResult"),
+    *("image", "document", "video", "audio", "cachePoint", "guardContent", "citationsContent"),
+}
+"""What parts without a type hold, as Gemini and Bedrock name it. One of Gemini with `thought` that
+is true is no answer."""
 _ENDS = re.compile(r"\.(?!$)|(?=\[)|$")
 """Where a name on a path may end."""
 _PLACE = re.compile(r"(?:\[(-?\d+)\]|(-?\d+))(?:\.(?!$)|(?=\[)|$)")
@@ -54,12 +61,21 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def is_parts(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type holds a message in parts, each with its type and text."""
+    """Tell whether a column of this type holds a message in parts: their texts, and what they are.
+
+    Lists of other objects with a text, such as the answers of SQuAD, are no parts.
+    """
     if not isinstance(kind, _LISTS) or not pa.types.is_struct(kind.value_type):
         return False
-    fields = [field.name for field in kind.value_type]
-    named = [name for name in ("type", "text") if fields.count(name) == 1]
-    return len(named) == 2 and all(is_text(kind.value_type.field(name).type) for name in named)
+    inner = kind.value_type
+    fields = [field.name for field in inner]
+    named = [name for name in ("text", "type") if fields.count(name) == 1]
+    if named == ["text"] and "type" not in fields:
+        thoughts = [field.type for field in inner if field.name == "thought"]
+        is_known = thoughts in ([pa.bool_()], [pa.null()]) or {*fields} <= WITHOUT_TYPE
+    else:
+        is_known = len(named) == 2
+    return is_known and all(is_text(inner.field(name).type) for name in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +222,7 @@ def _paths_below(kind: pa.DataType, above: str) -> Iterator[tuple[str, pa.DataTy
                 yield f"{above}.{path}", inner
     elif isinstance(kind, _LISTS) and pa.types.is_struct(kind.value_type):
         names = {field.name for field in kind.value_type}
-        if is_parts(kind) or "thought" in names or names == {"text"}:
+        if is_parts(kind):
             return  # together they are one text
         has_role = "role" in names
         for path, inner in paths_of(kind.value_type):
@@ -319,10 +335,16 @@ def _is_plain(kind: pa.DataType, inner: pa.DataType) -> bool:
 def _joined(messages: pa.Array) -> pa.Array:
     """Return the text of messages in parts; null where no part is text."""
     parts = messages.flatten()
-    kinds, texts = (
-        pc.struct_field(parts, [name]).cast(pa.large_string()) for name in ("type", "text")
-    )
-    is_there = pc.and_(pc.is_in(kinds, pa.array(_TEXT_PARTS, pa.large_string())), texts.is_valid())
+    names = {field.name for field in parts.type}
+    texts = pc.struct_field(parts, ["text"]).cast(pa.large_string())
+    is_there = texts.is_valid()
+    if "type" in names:
+        kinds = pc.struct_field(parts, ["type"]).cast(pa.large_string())
+        is_text_part = pc.is_in(kinds, pa.array(_TEXT_PARTS, pa.large_string()))
+        is_there = pc.and_(is_there, pc.or_(kinds.is_null(), is_text_part))
+    if "thought" in names:
+        thoughts = pc.struct_field(parts, ["thought"])
+        is_there = pc.and_(is_there, pc.invert(pc.fill_null(thoughts.cast(pa.bool_()), False)))
     before = offsets_of(is_there.to_numpy(zero_copy_only=False))
     offsets = before[offsets_of(list_lengths(messages))]
     has_none = pa.array(np.diff(offsets) == 0)

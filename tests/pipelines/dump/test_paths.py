@@ -154,6 +154,28 @@ def test_a_message_in_parts_is_its_texts():
     assert column_of(table, "content.type").to_pylist()[0][1] == "image_url"
 
 
+def test_a_message_in_parts_without_a_type_is_its_texts_without_thoughts():
+    """Parts of Gemini and of Bedrock; the answers of SQuAD have texts, too, and are no parts."""
+    gemini = [
+        [{"thought": True, "text": "Hm."}, {"text": "Paris "}, {"text": "it is."}],
+        [{"thought": True, "text": "Hm."}],
+        [{"thought": False, "text": "a"}, {"thought": None, "text": None}],
+        None,
+    ]
+    bedrock = [
+        [{"reasoningContent": {"reasoningText": {"text": "Hm."}}}, {"text": "b"}, {"text": "c"}],
+        [{"text": ""}],
+        [],
+        None,
+    ]
+    squad = [[{"text": "a", "answer_start": 3}]] * 4
+    table = pa.table({"gemini": gemini, "bedrock": bedrock, "squad": squad})
+    assert column_of(table, "gemini").to_pylist() == ["Paris it is.", None, "a", None]
+    assert column_of(table, "bedrock").to_pylist() == ["bc", "", None, None]
+    assert column_of(table, "squad").to_pylist() == squad
+    assert column_of(table, "squad.text").to_pylist() == [["a"]] * 4
+
+
 # --- Hints --------------------------------------------------------------------------------------
 
 PART = pa.struct([("type", pa.string()), ("text", pa.string())])
@@ -173,8 +195,6 @@ SCHEMA = pa.schema(
         ("twice", pa.struct([("text", pa.string()), ("text", pa.string())])),
         ("chat", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
         ("frame", pa.struct([("0", pa.string()), ("1", pa.int64())])),
-        ("thoughts", pa.list_(pa.struct([("thought", pa.bool_()), ("text", pa.string())]))),
-        ("pieces", pa.list_(pa.struct([("text", pa.string())]))),
         pa.field("late", pa.string(), metadata={"bertscore.json": "1"}),
     ]
 )
@@ -196,8 +216,6 @@ SCHEMA = pa.schema(
         ("frame", None),
         ("frame.1", None),
         ("frame.2", None),
-        ("thoughts", None),
-        ("pieces", None),
         ("message.content", "messages.content"),
         ("twice", None),
         ("twice.txt", None),

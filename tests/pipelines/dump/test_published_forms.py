@@ -124,6 +124,19 @@ def test_late_parts_are_read_and_other_values_reject_their_row_alone(tmp_path, m
     assert [row[3] for row in found] == [None] * 4 + ["type_drift"] * 2
 
 
+def test_parts_without_types_are_read_in_any_order_without_thoughts(tmp_path):
+    """Parts of Gemini, whose batches are lines of such objects, and of Bedrock."""
+    gemini = [{"thought": True, "text": "Hm."}, {"text": "Paris "}, {"text": "it is."}]
+    bedrock = [{"reasoningContent": {"reasoningText": {"text": "Hm."}}}, {"text": "b"}]
+    for name, content, joined in (("g", gemini, "Paris it is."), ("b", bedrock, "b")):
+        rows = {"plain": chat("hi", "plain"), joined: chat("hi", content)}
+        for order in (["plain", joined], [joined, "plain"], [joined]):
+            path = tmp_path / f"{name}{len(order)}{order[0][0]}.jsonl"
+            path = write_text(path, to_jsonl([rows[text] for text in order]))
+            found = read_texts(path, "messages[-1].content")
+            assert [(row[0], row[3]) for row in found] == [(text, None) for text in order]
+
+
 def test_parts_elsewhere_are_kept_as_before(tmp_path):
     rows = [chat("hi", "a") | {"other": "x"}, chat("hi", "b") | {"other": parts("y")}]
     path = write_text(tmp_path / "a.jsonl", to_jsonl(rows))

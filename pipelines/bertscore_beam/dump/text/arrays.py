@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.lines import BadLine, Places
-from bertscore_beam.dump.paths import JSON_KEY, Column, is_parts
+from bertscore_beam.dump.paths import JSON_KEY, WITHOUT_TYPE, Column, is_parts
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import (
     INTEGERS_KEY,
@@ -51,9 +51,9 @@ _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
 _INTEGERS = {pa.int64(): "int", pa.uint64(): "uint"}
 _TEXTS, _PARTS = "texts", "parts"
 """Kinds of a list of texts, and of a message in parts, where a single text is expected."""
-_WITHIN: tuple[Path, ...] = ((None,), (None, "type"), (None, "text"))
+_PART = pa.struct([("type", pa.string()), ("text", pa.string()), ("thought", pa.bool_())])
+_WITHIN: tuple[Path, ...] = ((None,), *((None, member.name) for member in _PART))
 """What belongs to a text: the items of a list of texts, and the parts of a message."""
-_PART = pa.list_(pa.struct([("type", pa.string()), ("text", pa.string())]))
 
 
 def marked_columns(fields: Iterable[pa.Field], key: bytes, above: str = "") -> Iterator[str]:
@@ -97,7 +97,7 @@ def _wider(field: pa.Field, got: set[str]) -> pa.Field:
     """Return a column that takes values of some kinds as well."""
     kind = field.type
     if pa.types.is_string(kind) and _PARTS in got:
-        return field.with_type(_PART)
+        return field.with_type(pa.list_(_PART))
     if pa.types.is_string(kind) and got == {_TEXTS}:
         return field.with_type(pa.list_(pa.string()))
     if kind in _INTEGERS and (number := widest(got, above=_INTEGERS[kind])):
@@ -304,8 +304,13 @@ def _are_texts(items: Sequence[Any]) -> bool:
 
 
 def _are_parts(items: Sequence[Any]) -> bool:
-    parts = (isinstance(item, dict) and isinstance(item.get("type"), str) for item in items)
-    return bool(items) and all(parts)
+    return bool(items) and all(isinstance(item, dict) and _is_part(item) for item in items)
+
+
+def _is_part(item: Mapping[str, Any]) -> bool:
+    if "type" in item:
+        return isinstance(item["type"], str)
+    return isinstance(item.get("thought"), bool) or item.keys() <= WITHOUT_TYPE
 
 
 def _nulls(values: Iterable[Any]) -> pa.Array:
