@@ -36,6 +36,7 @@ from .idf import (
     TokenWeights as TokenWeights,
 )
 from .match.matching import PairScores as PairScores, greedy_match as greedy_match
+from .reasoning import without_reasoning as without_reasoning
 from .registry import (
     EMBEDDED_MODEL as EMBEDDED_MODEL,
     ModelSpec as ModelSpec,

@@ -99,6 +99,7 @@ class Settings:
             max_length="unlimited" if length is None else str(length),
             long_text=config.long_text,
             references=config.references,
+            reasoning="stripped" if config.strip_reasoning else "kept",
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,

@@ -29,13 +29,7 @@ from bertscore_core.errors import ConfigError
 from bertscore_core.explanations.explanation import explain_weighted
 from bertscore_core.explanations.explanation_picture import check_matplotlib, draw
 from bertscore_core.idf import TokenWeights
-from bertscore_core.scorer import (
-    BertScorer,
-    References,
-    as_list,
-    warn_of_unknown,
-    warn_of_weightless,
-)
+from bertscore_core.scorer import BertScorer, References, as_list, warn_of_texts, warn_of_weightless
 from bertscore_core.scorer_config import ScorerConfig, check_model_name
 from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
 from bertscore_core.tokens import TokenizedPairs
@@ -252,7 +246,7 @@ class BERTScorer:
         if self.idf:
             warn_of_weightless(pairs, weights)
         scores = self._scorer.score_tokenized(pairs, weights)
-        warn_of_unknown(scores)
+        warn_of_texts(scores, cands)
         triple = _tensor(scores.precision), _tensor(scores.recall), _tensor(scores.f1)
         if verbose:
             seconds = time.perf_counter() - started

@@ -25,6 +25,7 @@ from bertscore_core.model.device import DeviceQueue
 from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.lost_device import noticing_a_lost_device
 from bertscore_core.model.switches import set_threads, undisturbed
+from bertscore_core.reasoning import without_reasoning
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_messages, caveats_of_values
@@ -222,9 +223,12 @@ def assemble(
     )
 
 
-def warn_of_unknown(scores: Scores) -> None:
-    """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
-    for message in caveat_messages(caveats_of_values(scores.unknown, 0)).values():
+def warn_of_texts(scores: Scores, candidates: Sequence[str]) -> None:
+    """Log a warning if 5% of all tokens are unknown, or 1% of the candidates hold reasoning."""
+    texts = as_list("candidates", candidates)
+    share = sum(without_reasoning(text) is not text for text in texts) / max(len(texts), 1)
+    caveats = caveats_of_values(scores.unknown, 0, reasoning=share)
+    for message in caveat_messages(caveats).values():
         logger.warning("%s", message)
 
 
@@ -493,7 +497,7 @@ class BertScorer:
         if idf is not None:
             warn_of_weightless(pairs, weights)
         scores = self.score_tokenized(pairs, weights)
-        warn_of_unknown(scores)
+        warn_of_texts(scores, () if self.config.strip_reasoning else candidates)
         return scores
 
     def token_weights(self, idf: IdfTable | None) -> TokenWeights:
@@ -514,6 +518,8 @@ class BertScorer:
         """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
         candidates, groups = as_list("candidates", candidates), _as_groups(references)
         _check_texts(candidates, groups)
+        if self.config.strip_reasoning:
+            candidates = [*map(without_reasoning, candidates)]
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
         pairs = tokens.TokenizedPairs(
             texts=self.tokenizer.encode(texts),

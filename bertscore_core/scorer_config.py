@@ -70,6 +70,8 @@ class ScorerConfig:
             `max_length` tokens. See `bertscore_core.tokens`.
         references: What several references give: `best`, the best of each measure, as in
             bert-score; or `mean`, the mean over those with which the candidate has a score.
+        strip_reasoning: Take the reasoning of a model off its candidates (`without_reasoning`). One
+            of which nothing is left is empty here; in the job and in `ScorePairs` it has no score.
         adds_prefix_space: Put a space before every text. None: as bert-score does.
         empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
             `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
@@ -108,6 +110,7 @@ class ScorerConfig:
     max_length: MaxLength = None
     long_text: str = "truncate"
     references: str = "best"
+    strip_reasoning: bool = False
     adds_prefix_space: bool | None = None
     empty: str | None = None
     fast_tokenizer: bool = False

@@ -18,7 +18,7 @@ UPSTREAM_VERSION = "0.3.12"
 _HEADS = {"bertscore": False, "bs": True}
 
 # Fields that are left out if they have this value: that of nearly all scores.
-_LEFT_OUT = {"long_text": "truncate", "references": "best"}
+_LEFT_OUT = {"long_text": "truncate", "references": "best", "reasoning": "kept"}
 
 ANY_BATCH = "any"
 """Written instead of a batch budget if scores do not depend on it."""
@@ -40,6 +40,8 @@ class Signature:
             they are cut: `truncate`.
         references: What several references give, one of `tokens.REFERENCE_RULES`. Not written if it
             is the best of them: `best`.
+        reasoning: `stripped` if the reasoning of a model is taken off its candidates. Not written
+            if it is `kept`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: What a pair with an empty side scores before rescaling: `reference` for what
@@ -67,6 +69,7 @@ class Signature:
     max_length: Annotated[str, "ml"]
     long_text: Annotated[str, "lt"] = "truncate"
     references: Annotated[str, "r"] = "best"
+    reasoning: Annotated[str, "rs"] = "kept"
     idf: Annotated[str, "i"]
     baseline: Annotated[str, "b"]
     empty: Annotated[str, "e"]

@@ -10,6 +10,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import NamedTuple
 
+from bertscore_core.reasoning import MUCH_REASONING
 from bertscore_core.stats.intervals import LEAST_ROWS, effective_rows_in, is_dominated
 from bertscore_core.stats.paired import PairedResult
 from bertscore_core.stats.score_statistics import (
@@ -34,6 +35,7 @@ class CaveatKind(StrEnum):
     """The kinds of caveats, in the order in which they are shown."""
 
     UNKNOWN_TOKENS = "unknown_tokens"
+    REASONING = "reasoning"
     FEW_ROWS = "few_rows"
     FEW_CLUSTERS = "few_clusters"
     FEW_ROWS_CARRY = "few_rows_carry"
@@ -69,6 +71,13 @@ _SENTENCES = {
         f"more than {MANY_UNKNOWN:.0%} of tokens unknown to the model",
         "such texts look the same to the model; choose another model, the default of their "
         "language or a newer multilingual one",
+    ),
+    CaveatKind.REASONING: _Sentences(
+        "{number:.1%} with reasoning",
+        "The reasoning of a model is in {number:.1%} of the candidates",
+        f"at least {MUCH_REASONING:.0%} of candidates with the reasoning of a model",
+        "it is scored as if it were the answer; take it off with --strip-reasoning "
+        "(strip_reasoning or without_reasoning in Python)",
     ),
     CaveatKind.FEW_ROWS: _Sentences(
         "too few rows", "There are too few rows, only {number:.0f}", "too few rows", _ROUGH
@@ -119,7 +128,7 @@ class Caveat:
     Attributes:
         kind: What it is.
         number: How many rows, effective clusters, carriers, repeats, clipped rows or ways to cut
-            there are; the share of unknown tokens.
+            there are; the share of unknown tokens, or of rows with reasoning.
     """
 
     kind: CaveatKind
@@ -148,17 +157,21 @@ class GroupCaveats(NamedTuple):
     noun: str = "groups"
 
 
-def caveats_of_values(unknown: UnknownTokens, clipped: int, ways: int = 1) -> tuple[Caveat, ...]:
+def caveats_of_values(
+    unknown: UnknownTokens, clipped: int, ways: int = 1, reasoning: float = 0.0
+) -> tuple[Caveat, ...]:
     """Return the caveats of a mean or difference itself; others are of its error and interval.
 
     Args:
         unknown: The unknown tokens of its rows: up to 5% of them are no caveat.
         clipped: How many of its rows are clipped.
         ways: In how many ways the texts of a corpus are cut.
+        reasoning: The share of its rows that are scored with reasoning: less than 1% is no caveat.
     """
     share = unknown.fraction or 0.0
     numbers = {
         CaveatKind.UNKNOWN_TOKENS: share if share > MANY_UNKNOWN else 0,
+        CaveatKind.REASONING: reasoning if reasoning >= MUCH_REASONING else 0,
         CaveatKind.CLIPPED: clipped,
         CaveatKind.SEVERAL_TOKENIZERS: ways if ways > 1 else 0,
     }
@@ -171,7 +184,9 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     number = effective_rows_in(statistics.histograms[MEASURES.index("f1")])
     few = _caveats_of_rows(rows, LEAST_ROWS, number) if rows else ()
     ways = max(map(len, statistics.by_metric.values()), default=0)
-    return _in_order((*few, *caveats_of_values(statistics.unknown, statistics.clipped, ways)))
+    reasoning = statistics.reasoning_fraction
+    values = caveats_of_values(statistics.unknown, statistics.clipped, ways, reasoning)
+    return _in_order((*few, *values))
 
 
 def caveats_of_difference(

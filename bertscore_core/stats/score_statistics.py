@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_core.reasoning import REASONING
 from bertscore_core.sums import ExactSums, Sums, exact_sums, summed_by_key
 from bertscore_core.tokens import BoolArray, IntArray
 
@@ -269,6 +270,11 @@ class ScoreSummary(Sums):
     def means(self) -> Doubles:
         """Corpus scores: means over the scored rows. Shape (3,); NaN if there are none."""
         return _means(self.sums, self.scored)
+
+    @property
+    def reasoning_fraction(self) -> float:
+        """Share of the scored rows whose candidates are scored with a model's reasoning."""
+        return self.reasons.get(REASONING, 0) / self.scored if self.scored else 0.0
 
     @property
     def truncated_fraction(self) -> float:

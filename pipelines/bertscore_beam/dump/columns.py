@@ -223,6 +223,7 @@ class TableFields:
         references: The file that has the references; None if the input has them.
         source: Column of the texts that candidates are made from, for metrics that take them.
         added: Columns that metrics of one's own add: the input must not have them.
+        strip_reasoning: Whether the reasoning of a model is taken off the candidates.
     """
 
     candidate_column: str | None = None
@@ -234,6 +235,7 @@ class TableFields:
     references: ReferenceFile | None = None
     source: str | None = None
     added: tuple[str, ...] = ()
+    strip_reasoning: bool = False
 
     @property
     def compares_samples(self) -> bool:

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from bertscore_core import reasoning
+
 
 class Reason(StrEnum):
     """The values of bertscore_error."""
@@ -16,6 +18,9 @@ class Reason(StrEnum):
     UNKNOWN_LANGUAGE = "unknown_language"
     LANGUAGE_WITHOUT_SETTING = "language_without_setting"
     LANGUAGE_WITHOUT_BASELINE = "language_without_baseline"
+    REASONING = reasoning.REASONING
+    STRIPPED_REASONING = "stripped_reasoning"
+    ONLY_REASONING = "only_reasoning"
     TOO_LONG = "too_long"
     NO_IDF_GROUP = "no_idf_group"
     NO_IDF_TABLE = "no_idf_table"
@@ -27,3 +32,7 @@ class Reason(StrEnum):
     BAD_LINE = "bad_line"
     TYPE_DRIFT = "type_drift"
     LINE_TOO_LONG = "line_too_long"
+
+
+MARKS = frozenset({Reason.REASONING, Reason.STRIPPED_REASONING})
+"""Those that say nothing of the tokens of a row: its texts alone tell."""

@@ -17,6 +17,7 @@ from bertscore_beam.dump.languages import language_of
 from bertscore_beam.dump.lines import Lines
 from bertscore_beam.dump.paths import column_of, is_list
 from bertscore_beam.dump.reasons import Reason
+from bertscore_core.reasoning import may_hold_reasoning, without_reasoning
 from bertscore_core.tokens import IntArray
 
 _T = TypeVar("_T")
@@ -27,6 +28,7 @@ class UnreadableText(Enum):
 
     INVALID_UTF8 = "invalid_utf8"
     NOT_TEXT = "not_text"
+    ONLY_REASONING = "only_reasoning"
 
 
 Text: TypeAlias = str | UnreadableText | None
@@ -40,6 +42,30 @@ def texts_from_column(column: pa.ChunkedArray) -> list[Text]:
     `UnreadableText.INVALID_UTF8`, and neither affects other rows.
     """
     return [text for chunk in column.chunks for text in _texts(chunk)]
+
+
+def answers(texts: Sequence[Text], *, strip: bool) -> tuple[list[Text], dict[int, str]]:
+    """Return candidates as they are scored, and what marks those that hold a model's reasoning.
+
+    Args:
+        texts: Candidates. Shape (N,).
+        strip: Whether reasoning is taken off.
+
+    Returns:
+        The candidates, and the reason of those that are scored, by position.
+    """
+    scored, marks = list(texts), dict[int, str]()
+    try:
+        may_hold = may_hold_reasoning(texts)  # type: ignore[arg-type] # not all need be texts
+    except TypeError:
+        may_hold = may_hold_reasoning(only_strings(texts))
+    if not may_hold:
+        return scored, marks
+    for place, text in enumerate(texts):
+        if isinstance(text, str) and (answer := without_reasoning(text)) is not text:
+            marks[place] = Reason.STRIPPED_REASONING if strip else Reason.REASONING
+            scored[place] = (answer or UnreadableText.ONLY_REASONING) if strip else text
+    return scored, marks
 
 
 def reference_texts(column: pa.ChunkedArray) -> list[list[Text] | None]:
@@ -166,6 +192,11 @@ class Rows:
         is_apart = is_list(column.type) and CANDIDATE in self.table.column_names
         return self.table[CANDIDATE] if is_apart else column
 
+    @cached_property
+    def answers(self) -> tuple[list[Text], dict[int, str]]:
+        """The candidates as they are scored, and marks; see the function of this name."""
+        return answers(texts_from_column(self.candidates), strip=self.fields.strip_reasoning)
+
     @property
     def candidate_columns(self) -> list[pa.ChunkedArray]:
         """The columns of candidates of the input."""
@@ -206,7 +237,7 @@ class Rows:
     def reference_texts(self) -> list[list[Text] | None]:
         """The references of each row; see the function of this name. Shape (N,)."""
         if self.fields.compares_samples:
-            return _others(texts_from_column(self.candidates), self.input_rows)
+            return _others(self.answers[0], self.input_rows)
         return reference_texts(self.references)
 
     @cached_property

@@ -96,6 +96,7 @@ def table_fields(options: DumpOptions) -> TableFields:
         key=options.idf_key,
         group=options.idf_group,
         language=options.language_column,
+        strip_reasoning=scores is not None and scores.strip_reasoning,
     )
 
 

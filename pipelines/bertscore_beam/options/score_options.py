@@ -118,6 +118,8 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
         empty: Score of a pair with an empty candidate or reference: `zero` for 0 before rescaling,
             whatever the model; `null` for none; `reference` for the score of the reference
             implementation, which is 0 for BERT and similar models. The reason is always written.
+        strip_reasoning: Take the reasoning of a model, such as <think>...</think>, off the
+            candidates before they are scored. The output has the texts as they were.
         max_reject_fraction: Share of the rows, from 0 to 1, that may have no score. If more have
             none, the job still finishes but its exit status reports failure; 1 never fails.
         max_truncated_fraction: Share of the scored rows, from 0 to 1, that may hold a text cut at
@@ -161,6 +163,7 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
+    strip_reasoning: bool = False
     # A few blank lines in a dump are normal and must not fail a nightly run. When one row in a
     # hundred has no score, something upstream is broken.
     max_reject_fraction: float = 0.01

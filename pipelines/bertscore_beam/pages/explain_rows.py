@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bertscore_beam.compare.settings import noise_of
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.texts import Rows, only_strings, texts_from_column
+from bertscore_beam.dump.texts import Rows, only_strings
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import names_host
 from bertscore_beam.files.reach import reaching
@@ -128,7 +128,7 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
 
 def _stored(run: FinishedRun, place: RowPlace, row: Rows) -> StoredRow:
     table = row.table
-    (candidate,) = texts_from_column(row.candidates)
+    (candidate,) = row.answers[0]
     (group,) = row.reference_texts
     (reason,) = table[columns.ERROR].to_pylist()
     if not isinstance(candidate, str) or not group or len(only_strings(group)) != len(group):
@@ -204,6 +204,7 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
         max_length="unlimited" if length == "unlimited" else int(length),
         long_text=signature.long_text,
         references=signature.references,
+        strip_reasoning=signature.reasoning == "stripped",
         empty=signature.empty,
         dtype=signature.dtype.removesuffix("-true"),
         attention=signature.attention,

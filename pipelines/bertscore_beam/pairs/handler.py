@@ -19,7 +19,7 @@ from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.languages import language_of
-from bertscore_beam.dump.texts import Text, UnreadableText
+from bertscore_beam.dump.texts import Text, UnreadableText, answers
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.idf.owners import key_of_all, keys_of_languages
 from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike, Idf, settle_pairs
@@ -165,9 +165,10 @@ class InferenceModel:
         given = {
             role: [_field_of(pair, name) for pair in batch] for role, name in self._fields.items()
         }
-        texts = PairTexts.of(
-            [*map(_read_text, given["candidate"])], [*map(_read_references, given["reference"])]
+        candidates, marks = answers(
+            [*map(_read_text, given["candidate"])], strip=self._settings.strips_reasoning
         )
+        texts = PairTexts.of(candidates, [*map(_read_references, given["reference"])], marks)
         languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
         if "language" in given:
             languages = [*map(language_of, given["language"])]

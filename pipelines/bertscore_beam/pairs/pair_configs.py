@@ -106,11 +106,12 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
         language: _for_workers(as_config(stated), language, empty, has_idf=idf is not None)
         for language, stated in given.items()
     }
-    if len({stated.rescale for stated in configs.values()}) > 1:
-        raise ConfigError(
-            "some languages are rescaled and others are not: got both; expected one of them, "
-            "since their scores are in one column. Set rescale for all, or for none."
-        )
+    for name in ("rescale", "strip_reasoning"):
+        if len({getattr(stated, name) for stated in configs.values()}) > 1:
+            raise ConfigError(
+                f"{name} is set for some languages and not for others: got both; expected one of "
+                f"them, since their scores are in one column. Set {name} for all, or for none."
+            )
     settled = _settled(configs)
     if by_language and not by_language.allow_shared_baseline:
         check_own_baselines({name: own.config for name, own in settled.items()})

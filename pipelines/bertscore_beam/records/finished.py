@@ -81,6 +81,7 @@ class RunNotes:
             group=() if group is None else tuple(load_json(group)),
             language=self.identity.get("language_column") or None,
             source=self.identity.get("source_column"),
+            strip_reasoning=self.identity.get("reasoning") == "stripped",
         )
 
 

@@ -155,6 +155,8 @@ def job_identity(settings: SettingsByLanguage, fields: TableFields, idf: str) ->
         else fields.reference_column,
         **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
+    if fields.strip_reasoning:  # with one signature for all rows, a field of it
+        by_column["reasoning"] = "stripped"
     if settings.sole is None:
         return {**by_column, "language_column": fields.language or "", "idf": idf}
     return {**settings.sole.signature.fields(), **by_column}

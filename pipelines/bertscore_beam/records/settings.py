@@ -101,6 +101,11 @@ class SettingsByLanguage:
         return any(setting.config.long_text == "windows" for setting in self.by_language.values())
 
     @property
+    def strips_reasoning(self) -> bool:
+        """Whether reasoning is taken off candidates, which is the same for all languages."""
+        return any(own.config.strip_reasoning for own in self.by_language.values())
+
+    @property
     def sole(self) -> LanguageSettings | None:
         """The settings of all rows; None in a run with a column of languages."""
         return self.by_language.get(EVERY_LANGUAGE)

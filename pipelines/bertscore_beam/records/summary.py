@@ -266,7 +266,9 @@ def described_means(summary: ScoreSummary) -> dict[str, float | None]:
 
 def plain_caveats(summary: ScoreSummary) -> list[dict[str, Any]]:
     """Return the caveats of means, as plain values: a summary has no interval."""
-    return [asdict(own) for own in caveats_of_values(summary.unknown, summary.clipped)]
+    given = summary.unknown, summary.clipped
+    found = caveats_of_values(*given, reasoning=summary.reasoning_fraction)
+    return [asdict(own) for own in found]
 
 
 _ALL_ROWS = "all rows"

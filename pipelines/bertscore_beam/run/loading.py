@@ -138,6 +138,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         num_layers=_layer(options),
         empty=options.empty,
         references="mean" if options.compares_samples else "best",
+        strip_reasoning=options.strip_reasoning,
         idf=options.idf != "none",
         rescale=options.rescale,
         baseline=baseline,

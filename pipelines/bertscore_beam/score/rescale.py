@@ -19,6 +19,7 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.columns import CANDIDATE_FROM
 from bertscore_beam.dump.parquet import SETTINGS_KEY, footer_digest_of
+from bertscore_beam.dump.reasons import MARKS
 from bertscore_beam.dump.types import has_utc_times
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
@@ -88,7 +89,9 @@ def _rescaled_part(
     inputs, before = columns.split_scores(table, source.metrics)
     rows = rows_of_part(before)
     taken, _ = taken_rows(rows, np.flatnonzero(rows.found), row)
-    pairs = ScoredPairs.joined(rows.reasons.tolist(), [taken])
+    reasons = rows.reasons.tolist()
+    marks = {row: own for row, own in enumerate(reasons) if own in MARKS}
+    pairs = ScoredPairs.joined(reasons, [taken], marks)
     after = score_columns(
         pairs,
         rescaled=True,

@@ -13,7 +13,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeAlias
 
@@ -24,14 +24,7 @@ import pyarrow as pa
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.digests import Digests, digest_texts, key_column
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.dump.texts import (
-    Rows,
-    Text,
-    candidate_reason,
-    only_strings,
-    reference_reason,
-    texts_from_column,
-)
+from bertscore_beam.dump.texts import Rows, Text, candidate_reason, only_strings, reference_reason
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.idf.owners import NO_KEY, RowKeys, row_keys
 from bertscore_beam.metrics.processes import MetricProcesses
@@ -98,15 +91,20 @@ class PairTexts:
         candidates: One text each. Shape (N,).
         references: The references of each candidate, None for a null. Shape (N,).
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
+        marks: Reasons of pairs to be careful with that can be scored, by position.
     """
 
     candidates: Sequence[Text]
     references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
+    marks: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, candidates: Sequence[Text], references: Sequence[Sequence[Text] | None]
+        cls,
+        candidates: Sequence[Text],
+        references: Sequence[Sequence[Text] | None],
+        marks: Mapping[int, str],
     ) -> "PairTexts":
         """Find the reason of each pair that cannot be scored."""
         reasons: list[str | None] = [None] * len(candidates)
@@ -115,12 +113,13 @@ class PairTexts:
                 candidate_reason(candidate) or reference_reason(group)
                 for candidate, group in zip(candidates, references, strict=True)
             ]
-        return cls(candidates=candidates, references=references, reasons=reasons)
+        return cls(candidates=candidates, references=references, reasons=reasons, marks=marks)
 
     @classmethod
     def of_rows(cls, rows: Rows, settings: SettingsByLanguage) -> "PairTexts":
         """Read the texts of rows; that a row has none to read comes before other reasons."""
-        texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
+        candidates, marks = rows.answers
+        texts = cls.of(candidates, rows.reference_texts, marks)
         if rows.fields.language is not None:
             texts = texts.in_languages(rows.languages, settings)
         reasons = list(texts.reasons)
@@ -281,7 +280,7 @@ def _score_subsets(
                 work,
             )
             scored.append(ScoredRows(rows=rows, scores=scores, work=work))
-    return ScoredPairs.joined(texts.reasons, scored)
+    return ScoredPairs.joined(texts.reasons, scored, texts.marks)
 
 
 def rows_by_setting(

@@ -68,16 +68,23 @@ class ScoredPairs:
     work: Work
 
     @classmethod
-    def joined(cls, reasons: Sequence[str | None], subsets: Sequence[ScoredRows]) -> "ScoredPairs":
+    def joined(
+        cls, reasons: Sequence[str | None], subsets: Sequence[ScoredRows], marks: Mapping[int, str]
+    ) -> "ScoredPairs":
         """Put scored rows, disjoint sets of a table, together in the order of the table.
 
-        `reasons` says why a row was not scored at all. Shape (N,).
+        Args:
+            reasons: Why a row was not scored at all. Shape (N,).
+            subsets: The rows that were scored.
+            marks: Reasons of rows, by position, that have no other.
         """
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *(part.rows for part in subsets)])
         order = np.argsort(rows)
         scores = Scores.joined([part.scores for part in subsets]).select(order)
         of_rows = np.array(reasons, dtype=object)
         of_rows[rows[order]] = _score_reasons(scores)
+        for row, mark in marks.items():
+            of_rows[row] = of_rows[row] or mark
         return cls(
             rows=rows[order],
             scores=scores,

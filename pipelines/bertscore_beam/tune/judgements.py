@@ -239,7 +239,7 @@ def _columns(options: TuneOptions) -> dict[str, str]:
 
 
 def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judgements:
-    texts = PairTexts.of(values["candidates"], values["references"])
+    texts = PairTexts.of(values["candidates"], values["references"], {})
     both = zip(values["bad_lines"], texts.reasons, strict=True)
     reasons = [bad or reason for bad, reason in both]
     for name, lack in _LACKS.items():

@@ -78,9 +78,9 @@ def test_a_difference_has_caveats_by_rows_or_by_clusters(rows, clusters, expecte
 def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
     every = [Caveat(kind=kind, number=3) for kind in CaveatKind]
     assert len(caveat_cells(every).split(", ")) == len(every)
-    groups = caveats_of_groups([(["en"], every), (["de"], every[:2]), (["zh"], [])])
-    assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] * 2 + [(1, "en")] * (
-        len(every) - 2
+    groups = caveats_of_groups([(["en"], every), (["de"], every[:3]), (["zh"], [])])
+    assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] * 3 + [(1, "en")] * (
+        len(every) - 3
     )
     assert [one.number for one in groups] == [3] * len(every)
     whole, of_groups = caveat_messages(every), caveat_messages((), GroupCaveats(groups, 3))

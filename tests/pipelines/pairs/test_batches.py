@@ -156,7 +156,8 @@ def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_pat
 def test_every_option_of_the_job_is_taken_or_refused_by_name():
     taken = """model language language_column languages num_layers revision max_length long_text
     empty idf idf_group rescale baseline allow_shared_baseline model_memory dtype device backend
-    registry attention max_batch_tokens allow_pickle_weights candidate_column reference_column"""
+    registry attention max_batch_tokens allow_pickle_weights candidate_column reference_column
+    strip_reasoning"""
     assert set(batches.OPTIONS) == set(taken.split())
     for name in {one.name for one in fields(ScoreOptions)} - set(batches.OPTIONS):
         with pytest.raises(ConfigError, match=f"does not take {name!r}"):

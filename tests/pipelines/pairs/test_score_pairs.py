@@ -354,7 +354,8 @@ def test_a_mapping_is_checked_when_the_transform_is_built(tmp_path):
     rescaled = ScorerConfig(model="all-MiniLM-L6-v2", rescale=True, baseline=str(table))
     wrong = {
         "same baseline": {"en": rescaled, "de": rescaled},
-        "some languages are rescaled": {"en": rescaled, "de": DEEP},
+        "rescale is set for some languages": {"en": rescaled, "de": DEEP},
+        "strip_reasoning is set for some": {"en": ScorerConfig(strip_reasoning=True), "de": DEEP},
         "language 'de'": {"en": DEEP, "de": ScorerConfig(model="no-such-model")},
         "distinct language codes": {"en": DEEP, "EN": DEEP},
         "is empty": {},

@@ -327,7 +327,7 @@ def test_the_first_of_equal_samples_is_the_best_whatever_the_noise():
             rows=np.arange(len(rows)), scores=replace(scores, raw_f1=scores.raw_f1 + noise),
             work=Work(),
         )  # fmt: skip
-        pairs = ScoredPairs.joined([None] * len(rows), [part])
+        pairs = ScoredPairs.joined([None] * len(rows), [part], {})
         best = compares_samples(pairs, rows)[COLUMNS[1]]
         assert np.flatnonzero(best).tolist() == [0, 3, 5]
 
