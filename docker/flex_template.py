@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_beam.options.declare import Option, declared, summary_of
-from bertscore_beam.options.score_options import ACCELERATOR, DEVICE, ScoreOptions
+from bertscore_beam.options.row_options import ACCELERATOR, DEVICE
+from bertscore_beam.options.score_options import ScoreOptions
 
 TEMPLATE = Path(__file__).parent / "flex" / "score.json"
 

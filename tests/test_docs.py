@@ -308,7 +308,7 @@ def test_every_flag_named_exists(page):
 def test_every_option_is_in_the_docs(command):
     text = " ".join(PAGES.values())
     for option in declared(named(cli.COMMANDS[command].options)):
-        names = [option.word, f"--no-{option.word[2:]}", option.metadata.get("short", option.word)]
+        names = [option.word, f"--no-{option.word[2:]}", option.flag.short or option.word]
         is_there = re.search(rf"(?:{'|'.join(names)})(?![\w-])", text)
         assert is_there or option.name in flags.FILE_ONLY, option.name
 

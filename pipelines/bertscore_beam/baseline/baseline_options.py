@@ -2,16 +2,17 @@
 
 import dataclasses
 import re
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
 from bertscore_beam.crawl.crawl_files import list_files_of
 from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits
 from bertscore_beam.crawl.given_files import SUFFIXES
 from bertscore_beam.crawl.languages import check_installed
 from bertscore_beam.files.paths import is_missing
-from bertscore_beam.options.declare import NAMES
-from bertscore_beam.options.score_options import DeviceOptions
+from bertscore_beam.options.declare import NAMES, Flag
+from bertscore_beam.options.row_options import EncoderOptions
+from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
@@ -19,58 +20,11 @@ _SOURCES = ("crawl", "wet", "documents", "sentences")
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
 _OF_PAGES = ("first_files", "max_files", "sentences_per_page", "sentences_per_host")
 _ABOUT_PAGES = ("crawl_root", *_OF_PAGES)
-_AT_LEAST_ONE = ("pairs", "downloads", "min_words", "max_words", *_OF_PAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineOptions(DeviceOptions):
-    """Estimate rescaling baselines from random pairs of web sentences.
-
-    Attributes:
-        models: Models to make tables for, by hub id, local folder or registry name; separated by
-            spaces or commas. By default each language gets a table for the model that `score`
-            takes for it.
-        languages: Codes of the languages, such as en de zh; separated by spaces or commas.
-        crawl: Crawl to sample, such as CC-MAIN-2026-30.
-        crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
-        wet: Globs or URLs of WET files to use instead of a crawl.
-        sentences: Sentences to use instead of a crawl, as LANGUAGE=PATH. PATH is a text file with
-            one sentence a line, a Parquet file with a column `text`, or a folder, where files that
-            end in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left
-            out, and those of other lengths than `min_words` and `max_words` say.
-        documents: Pages of another collection to use instead of a crawl, as LANGUAGE=PATH: Parquet
-            or JSON lines (.jsonl, also .gz or .zst) with columns `text` and `url`, such as files of
-            FineWeb-2, HPLT and CulturaX. They are treated as pages of a crawl are.
-        min_words: Fewest words of a sentence; by default 4 for web pages, and no limit for
-            sentences that you give. In languages without spaces between words, such as Chinese,
-            Japanese and Thai, three characters count as a word.
-        max_words: Most words of a sentence; by default 31 for web pages, as in the published
-            tables, and no limit for sentences that you give.
-        pairs: Number of pairs for every language; fewer if the files of the crawl do not give
-            as many.
-        idf: Make tables for scores with idf weights: the sentences of the pairs are counted, and
-            their tokens weighed with that.
-        seed: Number that decides which files, sentences and pairs are sampled.
-        first_files: Number of files of the crawl to read first; they show how many more a language
-            needs.
-        max_files: Most files of the crawl to read.
-        sentences_per_page: Most sentences to take from one page.
-        sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
-            host resemble each other, so that many of them make a table less exact than their number
-            says.
-        downloads: Most files to fetch over http at the same time, by all workers together. A file
-            is read by the worker that fetched it, so more workers than this have nothing to read.
-        fetch_attempts: Number of requests for a file before it counts as failed.
-        fetch_timeout: Seconds without data after which a request is given up.
-        fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after
-            each failure.
-        contact: Mail address or URL to send with each request, so that the owner of a server can
-            contact you.
-        max_reject_fraction: Share of the files, from 0 to 1, that may fail. If more do, the job
-            stops without tables.
-        beam_scoring: More options for Beam, only for the pipelines that score; the other pipelines
-            fetch and sort, and need no GPU.
-    """
+class BaselineOptions(EncoderOptions, RunOptions):
+    """Estimate rescaling baselines from random pairs of web sentences."""
 
     example = "bertscore-beam baseline --languages en de --crawl CC-MAIN-2026-30 --output baselines"
     daily: ClassVar = {
@@ -79,31 +33,113 @@ class BaselineOptions(DeviceOptions):
         "where it runs": "device workers dry_run contact",
     }
 
-    models: tuple[str, ...] = field(default=(), metadata=NAMES)
-    languages: tuple[str, ...] = field(default=(), metadata={**NAMES, "metavar": "CODE"})
-    crawl: str | None = None
-    crawl_root: str = "https://data.commoncrawl.org/"  # files can be fetched without an account
-    wet: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
-    documents: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
-    min_words: int | None = None
-    max_words: int | None = None
-    pairs: int = 1_000_000  # the number in the paper; the published tables come from half of it
-    idf: bool = False
-    seed: int = 0
+    models: Annotated[
+        tuple[str, ...],
+        NAMES,
+        "Models to make tables for, by hub id, local folder or registry name; separated by spaces "
+        "or commas. By default each language gets a table for the model that `score` takes for it.",
+    ] = ()
+    languages: Annotated[
+        tuple[str, ...],
+        Flag(metavar="CODE", split=True),
+        "Codes of the languages, such as en de zh; separated by spaces or commas.",
+    ] = ()
+    crawl: Annotated[str | None, "Crawl to sample, such as CC-MAIN-2026-30."] = None
+    # files can be fetched without an account
+    crawl_root: Annotated[str, "Where crawls are: a URL or a folder with crawl-data below it."] = (
+        "https://data.commoncrawl.org/"
+    )
+    wet: Annotated[tuple[str, ...], "Globs or URLs of WET files to use instead of a crawl."] = ()
+    sentences: Annotated[
+        tuple[str, ...],
+        Flag(metavar="LANGUAGE=PATH"),
+        "Sentences to use instead of a crawl, as LANGUAGE=PATH. PATH is a text file with one "
+        "sentence a line, a Parquet file with a column `text`, or a folder, where files that end "
+        "in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left out, "
+        "and those of other lengths than `min_words` and `max_words` say.",
+    ] = ()
+    documents: Annotated[
+        tuple[str, ...],
+        Flag(metavar="LANGUAGE=PATH"),
+        "Pages of another collection to use instead of a crawl, as LANGUAGE=PATH: Parquet or JSON "
+        "lines (.jsonl, also .gz or .zst) with columns `text` and `url`, such as files of "
+        "FineWeb-2, HPLT and CulturaX. They are treated as pages of a crawl are.",
+    ] = ()
+    min_words: Annotated[
+        int | None,
+        Flag(least=1),
+        "Fewest words of a sentence; by default 4 for web pages, and no limit for sentences that "
+        "you give. In languages without spaces between words, such as Chinese, Japanese and Thai, "
+        "three characters count as a word.",
+    ] = None
+    max_words: Annotated[
+        int | None,
+        Flag(least=1),
+        "Most words of a sentence; by default 31 for web pages, as in the published tables, and no "
+        "limit for sentences that you give.",
+    ] = None
+    # the number in the paper; the published tables come from half of it
+    pairs: Annotated[
+        int,
+        Flag(least=1),
+        "Number of pairs for every language; fewer if the files of the crawl do not give as many.",
+    ] = 1_000_000
+    idf: Annotated[
+        bool,
+        "Make tables for scores with idf weights: the sentences of the pairs are counted, and "
+        "their tokens weighed with that.",
+    ] = False
+    seed: Annotated[
+        int, Flag(least=0), "Number that decides which files, sentences and pairs are sampled."
+    ] = 0
     # About 2 GB: more than enough English for a million pairs, and a first measure of the others.
-    first_files: int = 32
-    max_files: int = 1_000  # one file in a hundred of a crawl, about 65 GB
-    sentences_per_page: int = 8
+    first_files: Annotated[
+        int,
+        Flag(least=1),
+        "Number of files of the crawl to read first; they show how many more a language needs.",
+    ] = 32
+    # one file in a hundred of a crawl, about 65 GB
+    max_files: Annotated[int, Flag(least=1), "Most files of the crawl to read."] = 1_000
+    sentences_per_page: Annotated[int, Flag(least=1), "Most sentences to take from one page."] = 8
     # Sentences of a host resemble each other: more of them add less than they add to the error.
-    sentences_per_host: int = 10
-    downloads: int = 4  # Common Crawl asks for few requests at a time
-    fetch_attempts: int = 6
-    fetch_timeout: float = 60.0
-    fetch_pause: float = 1.0
-    contact: str | None = None
-    max_reject_fraction: float = 0.01
-    beam_scoring: tuple[str, ...] = field(default=(), metadata={"metavar": "OPTION"})
+    sentences_per_host: Annotated[
+        int,
+        Flag(least=1),
+        "Most sentences to take from one host, over all files. Sentences of one host resemble each "
+        "other, so that many of them make a table less exact than their number says.",
+    ] = 10
+    # Common Crawl asks for few requests at a time
+    downloads: Annotated[
+        int,
+        Flag(least=1),
+        "Most files to fetch over http at the same time, by all workers together. A file is read "
+        "by the worker that fetched it, so more workers than this have nothing to read.",
+    ] = 4
+    fetch_attempts: Annotated[int, "Number of requests for a file before it counts as failed."] = 6
+    fetch_timeout: Annotated[float, "Seconds without data after which a request is given up."] = (
+        60.0
+    )
+    fetch_pause: Annotated[
+        float,
+        "Seconds between two requests of a worker to one host; the pause doubles after each "
+        "failure.",
+    ] = 1.0
+    contact: Annotated[
+        str | None,
+        "Mail address or URL to send with each request, so that the owner of a server can contact "
+        "you.",
+    ] = None
+    max_reject_fraction: Annotated[
+        float,
+        Flag(share=True),
+        "Share of the files, from 0 to 1, that may fail. If more do, the job stops without tables.",
+    ] = 0.01
+    beam_scoring: Annotated[
+        tuple[str, ...],
+        Flag(metavar="OPTION"),
+        "More options for Beam, only for the pipelines that score; the other pipelines fetch and "
+        "sort, and need no GPU.",
+    ] = ()
 
     @property
     def for_scoring(self) -> Self:
@@ -132,9 +168,7 @@ class BaselineOptions(DeviceOptions):
     def __post_init__(self) -> None:
         """Check combinations of options as well."""
         super().__post_init__()
-        self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         self._check_sources()
-        self._check_least(seed=0, **dict.fromkeys(_AT_LEAST_ONE, 1))
         least, most = self.words.least, self.words.most
         check_value(
             "max_words",
@@ -144,7 +178,6 @@ class BaselineOptions(DeviceOptions):
             cure="Choose a larger one, or lower --min-words.",
         )
         self._check("seed", self.seed < 2**64, "less than 2**64", "Choose a smaller one.")
-        self._check_share("max_reject_fraction")
 
     def _check_sources(self) -> None:
         sources = [name for name in _SOURCES if getattr(self, name)]

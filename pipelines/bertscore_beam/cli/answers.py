@@ -87,8 +87,7 @@ def write_report(options: ReportOptions) -> int:
         ) from error
     with before_work(), reaching("RUN", *runs):
         against, note = without_other_formats(options.against)
-        scoring = options.scoring if against else {}
-        data = collect(replace(options, against=against, scoring=scoring))
+        data = collect(options.with_runs(against))
     page = render(data)
     with reaching("--output", options.output):
         write_atomically(options.output, page.encode())
@@ -96,7 +95,7 @@ def write_report(options: ReportOptions) -> int:
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
-    compared = Compared(comparisons=data.comparisons, drop=options.scoring.get("fail_if_drop"))
+    compared = Compared(comparisons=data.comparisons, drop=data.options.fail_if_drop)
     status = _STATUSES[compared.passed]
     caveats = tuple(caveat_sentences(data))
     document = {

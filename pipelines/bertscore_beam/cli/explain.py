@@ -10,7 +10,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.options.answer_options import ExplainOptions
-from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.options.row_options import IDF_WORDS
 from bertscore_beam.options.values import check_ending
 from bertscore_beam.pages.explain_rows import (
     StoredRow,
@@ -25,7 +25,7 @@ from bertscore_beam.pages.explain_terminal import explanation_tables
 from bertscore_beam.records.finished import FinishedRun, RowPlace, open_finished
 from bertscore_beam.run.loading import scorer_config
 from bertscore_beam.run.output import Outcome, TextTable
-from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.runner import usable_cores
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations.explanation import Explanation, explain, page
 from bertscore_core.explanations.explanation_picture import FORMATS, check_matplotlib, picture
@@ -67,15 +67,13 @@ def explain_rows(options: ExplainOptions) -> int:
     return report(Outcome(shown=shown, document=document, warnings=warnings, is_answer=True))
 
 
-def _explain_texts(given: ExplainOptions) -> list[_Explained]:
-    scoring = {**given.scoring, "input": ["-"], "output": "-"}
-    options = ScoreOptions.from_mapping(scoring, "the flags")
+def _explain_texts(options: ExplainOptions) -> list[_Explained]:
     table = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             table = load_idf(options.idf).only(mask_credentials(options.idf))
-    scorer = BertScorer(scorer_config(options, Runner.of(options).threads))
-    explanation = explain(scorer, str(given.candidate), given.reference, idf=table)
+    scorer = BertScorer(scorer_config(options, usable_cores()))
+    explanation = explain(scorer, str(options.candidate), options.reference, idf=table)
     signature = scorer.signature(table).format()
     facts = {"signature": signature}
     return [_Explained("Two texts", [f"signature: {signature}"], explanation, facts)]
@@ -90,14 +88,13 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
             "write an HTML file."
         )
     rows = read_stored(run, places)
-    changes = options.scoring
-    tables = read_idf(run, changes.get("idf"))
+    tables = read_idf(run, None if options.idf == "none" else options.idf)
     scorers: dict[tuple[str | None, str], BertScorer] = {}
     explained = []
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
-            scorers[key] = BertScorer(row_config(run, row, changes))
+            scorers[key] = BertScorer(row_config(run, row, options))
         explained.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
     return explained
 

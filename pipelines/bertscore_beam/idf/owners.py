@@ -20,8 +20,8 @@ from bertscore_beam.files.buckets import rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 from bertscore_beam.idf.repeats import words_digest
-from bertscore_beam.options.run_options import DumpOptions
-from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.options.metric_names import MetricOptions
+from bertscore_beam.options.row_options import RowOptions, TextOptions
 
 # Which idf table each row belongs to.
 
@@ -82,13 +82,14 @@ def key_of_all(rows: int) -> RowKeys:
     return RowKeys(keys=(WHOLE,), codes=np.zeros(rows, dtype=np.int64))
 
 
-def table_fields(options: DumpOptions) -> TableFields:
+def table_fields(options: TextOptions) -> TableFields:
     """Return the columns of texts, and those that say how rows are scored and counted."""
-    scores = options if isinstance(options, ScoreOptions) else None
+    scores = options if isinstance(options, RowOptions) else None
     names = () if scores is None else scores.candidate_column
-    own = () if scores is None else scores.own_metrics
+    metrics = options if isinstance(options, MetricOptions) else None
+    own = () if metrics is None else metrics.own_metrics
     return TableFields(
-        source=None if scores is None else scores.source_column,
+        source=None if metrics is None else metrics.source_column,
         added=tuple(metric_column(name.rpartition(":")[2]) for name in own),
         candidate_column=CANDIDATE if len(names) > 1 else next(iter(names), None),
         several=names if len(names) > 1 else (),

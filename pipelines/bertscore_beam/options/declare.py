@@ -1,36 +1,57 @@
 r"""What an option class declares: names, types, help, and how values are read by name.
 
-A field of a class is a key of the YAML file and, with dashes, a flag of the command line. Its
-metadata say what differs from that:
+A field of a class is a key of the YAML file and, with dashes, a flag of the command line. Beside
+its type stand its help and, where more is to be said of it, a `Flag`:
 
-    metavar     what stands for the value in the help
-    name        what users call it, if they call it otherwise than the code does
-    also        other names that are accepted
-    short       a flag of one letter
-    position    it is given without a flag
-    split       commas separate its values, as blanks do; `\,` is a comma of a value
-    internal    users cannot give it
+    workers: Annotated[int | None, Flag(least=1), "Number of worker processes."] = None
 """
 
 import dataclasses
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from bertscore_beam.options.values import alternatives, check_value, fit_value, to_json_value
 from bertscore_core.errors import ConfigError, nearest
 
-COLUMN = {"metavar": "COLUMN"}
-COLUMNS = {"metavar": "COLUMN", "split": True}
-MEASURES = {"metavar": "MEASURE", "split": True}
-NAMES = {"metavar": "NAME", "split": True}
-RUN = {"metavar": "RUN", "position": True}
-RUNS = {"metavar": "RUN"}
-
-_ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
 _COMMA = re.compile(r"(?<!\\),")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    r"""How an option is given, and what its value may be.
+
+    Attributes:
+        metavar: What stands for the value in the help.
+        name: What users call it, if they call it otherwise than the code does.
+        also: Other names that are accepted.
+        short: A flag of one letter.
+        position: Whether it is given without a flag.
+        split: Whether commas separate its values, as blanks do; `\,` is a comma of a value.
+        nargs: How many values argparse takes, if not as many as its type says.
+        least: The least number.
+        share: Whether it is a number from 0 to 1.
+        blank: Whether a text may be blank.
+    """
+
+    metavar: str = ""
+    name: str = ""
+    also: tuple[str, ...] = ()
+    short: str = ""
+    position: bool = False
+    split: bool = False
+    nargs: str | None = None
+    least: int | None = None
+    share: bool = False
+    blank: bool = False
+
+
+COLUMN = Flag(metavar="COLUMN")
+COLUMNS = Flag(metavar="COLUMN", split=True)
+NAMES = Flag(metavar="NAME", split=True)
+RUN = Flag(metavar="RUN", position=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +60,27 @@ class Option:
 
     Attributes:
         field: Name of the field.
-        name: What users call it, with underscores.
-        others: Other names that are accepted, with underscores.
         hint: Its type.
         default: Its default, or `MISSING`.
-        text: What the docstring says about it, without the last full stop.
-        metadata: Those of the field.
+        flag: How it is given.
+        text: Its help, without the last full stop.
     """
 
     field: str
-    name: str
-    others: tuple[str, ...]
     hint: Any
     default: Any
+    flag: Flag
     text: str
-    metadata: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What users call it, with underscores."""
+        return self.flag.name or self.field
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that are accepted, with underscores; its own is the first."""
+        return tuple(dict.fromkeys((self.name, *self.flag.also, self.field)))
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -73,8 +100,8 @@ class Option:
     @property
     def metavar(self) -> str:
         """What stands for the value: the choices themselves if there are only these."""
-        if "metavar" in self.metadata:
-            return str(self.metadata["metavar"])
+        if self.flag.metavar:
+            return self.flag.metavar
         if typing.get_origin(self.hint) is typing.Literal:
             return "{" + ",".join(typing.get_args(self.hint)) + "}"
         return "PATH" if self.is_list else self.name.rpartition("_")[2].upper()
@@ -82,7 +109,30 @@ class Option:
     @property
     def word(self) -> str:
         """How it is given: its flag, or its place."""
-        return self.metavar if "position" in self.metadata else "--" + dashed(self.name)
+        return self.metavar if self.flag.position else "--" + dashed(self.name)
+
+    def check(self, value: Any) -> None:
+        """Check what can be checked of a value alone.
+
+        Raises:
+            ConfigError: It cannot be used.
+        """
+        flag = self.flag
+        cure = f"Give {self.word}." if self.is_needed else "Leave it out for the default."
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, str) and not flag.blank:
+                check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)
+        if isinstance(value, int | float) and flag.least is not None:
+            expected = f"at least {flag.least}"
+            check_value(self.name, value, fine=value >= flag.least, expected=expected, cure=cure)
+        if value is not None and flag.share:
+            check_value(
+                self.name,
+                value,
+                fine=0.0 <= value <= 1.0,
+                expected="a share from 0 to 1",
+                cure="For 5 percent write 0.05.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +143,22 @@ class Options:
         example: A command line, for the top of the help.
         daily: Names of the options that `--help` shows, separated by blanks, by heading.
         needed: When options without a default are needed.
-        borrowed: A class, and fields of it that are options here, too. Those that are given are
-            in the field `scoring`, by name.
-        hidden: Names of fields, separated by blanks, that are options of a class above alone.
+        hidden: Names of fields, separated by blanks, that users cannot give.
     """
 
     example: ClassVar[str] = ""
     daily: ClassVar[Mapping[str, str]] = {}
     needed: ClassVar[str] = "needed"
-    borrowed: ClassVar[tuple[type["Options"], str] | None] = None
     hidden: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Check each value; classes check combinations of them as well.
+
+        Raises:
+            ConfigError: Some cannot be used.
+        """
+        for option in declared(type(self)):
+            option.check(getattr(self, option.field))
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -126,12 +182,9 @@ class Options:
                     f"{option.name!r} is given twice in {source}: got {key!r} as well; expected it "
                     "once. Remove one of them."
                 )
-            if "split" in option.metadata:
+            if option.flag.split:
                 value = _listed(value)
             values[option.field] = fit_value(option.name, value, option.hint, source)
-        if cls.borrowed is not None:
-            lent = cls.borrowed[1].split()
-            values["scoring"] = {name: values.pop(name) for name in lent if name in values}
         values = {**cls._implied(values), **values}
         for option in declared(cls):
             if option.is_needed and option.field not in values:
@@ -147,92 +200,42 @@ class Options:
         """Return what the values that are given stand for as well, by field."""
         return {}
 
-    def _check_texts(self, *names: str) -> None:
-        shown = {option.field: option.name for option in declared(type(self))}
-        for name in names:
-            value = getattr(self, name)
-            for text in value if isinstance(value, tuple) else (value,):
-                check_value(
-                    shown.get(name, name),
-                    text,
-                    fine=text is None or bool(text.strip()),
-                    expected="some text",
-                    cure="Leave it out for the default.",
-                )
-
     def _check(self, name: str, fine: bool, expected: str, cure: str) -> None:
         """Raise unless the value of an option is fine."""
         check_value(name, getattr(self, name), fine=fine, expected=expected, cure=cure)
 
-    def _check_least(self, **least: int) -> None:
-        """Check numbers that are given; a word such as `auto` is not one."""
-        for name, number in least.items():
-            value = getattr(self, name)
-            check_value(
-                name,
-                value,
-                fine=value is None or isinstance(value, str) or value >= number,
-                expected=f"at least {number}",
-                cure="Leave it out for the default.",
-            )
-
-    def _check_share(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            check_value(
-                name,
-                value,
-                fine=value is None or 0.0 <= value <= 1.0,
-                expected="a share from 0 to 1",
-                cure="For 5 percent write 0.05.",
-            )
-
 
 _declared: dict[type[Options], tuple[Option, ...]] = {}
-"""What `declared` has returned: it reads docstrings, and each command asks for it often."""
+"""What `declared` has returned: each command asks for it often."""
 
 
 def declared(options: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class that users may give, in the order of its fields."""
     if options not in _declared:
-        _declared[options] = tuple(_read(options))
+        hints = typing.get_type_hints(options, include_extras=True)
+        _declared[options] = tuple(
+            _read(field, *typing.get_args(hints[field.name]))
+            for field in dataclasses.fields(options)
+            if field.name not in options.hidden.split()
+        )
     return _declared[options]
 
 
-def _read(options: type[Options]) -> Iterator[Option]:
-    hints, texts = typing.get_type_hints(options), _texts(options)
-    for field in dataclasses.fields(options):
-        if "internal" in field.metadata or field.name in options.hidden.split():
-            continue
-        name = field.metadata.get("name", field.name)
-        others = (*field.metadata.get("also", ()), *([field.name] if name != field.name else []))
-        yield Option(
-            field=field.name,
-            name=name,
-            others=others,
-            hint=hints[field.name],
-            default=field.default,
-            text=texts[field.name],
-            metadata=field.metadata,
-        )
-    if options.borrowed is not None:
-        lender, names = options.borrowed
-        for option in declared(lender):
-            if option.field in names.split():
-                yield dataclasses.replace(option, default=None)
-
-
-def _texts(options: type[Options]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for kind in reversed(options.__mro__):
-        for name, text in _ATTRIBUTE.findall(kind.__doc__ or ""):
-            texts[name] = " ".join(text.split()).rstrip(".")
-    return texts
+def _read(field: dataclasses.Field[Any], hint: Any, *beside: Flag | str) -> Option:
+    flags = (one for one in beside if isinstance(one, Flag))
+    (text,) = (one for one in beside if isinstance(one, str))
+    return Option(
+        field=field.name,
+        hint=hint,
+        default=field.default,
+        flag=next(flags, Flag()),
+        text=text.rstrip("."),
+    )
 
 
 def by_name(options: type[Options]) -> Mapping[str, Option]:
     """Return the options of a class by every name that is accepted, with underscores."""
-    return {name: option for option in declared(options) for name in (option.name, *option.others)}
+    return {name: option for option in declared(options) for name in option.names}
 
 
 def summary_of(options: type[Options]) -> str:
@@ -262,7 +265,7 @@ def _listed(value: object) -> object:
 
 def _missing(option: Option, values: Mapping[str, Any], source: str, example: str) -> ConfigError:
     got = f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}"
-    if "position" in option.metadata:
+    if option.flag.position:
         text = f"{option.text[0].lower()}{option.text[1:]}"
         cure = f"Write it after the command's name, as in: {example}"
         return ConfigError(f"{got}; expected {text}. {cure}")

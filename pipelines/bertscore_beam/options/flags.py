@@ -82,9 +82,7 @@ class StrictParser(argparse.ArgumentParser):
 
     def __init__(self, options: type[declare.Options], prog: str, *, is_full: bool = False) -> None:
         self._options, self._is_full = options, is_full
-        self._places = [
-            place for place in declare.declared(options) if "position" in place.metadata
-        ]
+        self._places = [place for place in declare.declared(options) if place.flag.position]
         beam = "\nBeam's own options go after `--`, as in: -- --runner=DataflowRunner"
         beam = beam if _takes_beam(options) else ""
         super().__init__(
@@ -115,7 +113,7 @@ class StrictParser(argparse.ArgumentParser):
         if is_shown:
             shown = _help(option, self._options.needed, is_full=self._is_full)
         flag = "--" + declare.dashed(option.name)
-        if "position" in option.metadata:
+        if option.flag.position:
             nargs = "*" if option.is_list else "?"
             place = _PLACE + option.name
             group.add_argument(place, nargs=nargs, metavar=option.metavar, help=shown)
@@ -129,13 +127,13 @@ class StrictParser(argparse.ArgumentParser):
         how = {
             "dest": option.name,
             "type": _reader(option),
-            "nargs": option.metadata.get("nargs", "+" if option.is_list else None),
+            "nargs": option.flag.nargs or ("+" if option.is_list else None),
             "action": "extend" if option.is_list else "store",
             "metavar": option.metavar,
         }
-        short = [option.metadata["short"]] if "short" in option.metadata else []
+        short = [option.flag.short] if option.flag.short else []
         group.add_argument(*short, flag, **how, help=shown)
-        for other in option.others:
+        for other in option.names[1:]:
             group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)
 
     def _add_common(self, group: Any) -> None:
@@ -208,7 +206,7 @@ def _help(option: declare.Option, needed: str, *, is_full: bool) -> str:
     text, default = option.text, option.default
     if not is_full:
         text = text[: match.end() - 1] if (match := _SENTENCE.match(text)) else text
-    if option.is_needed and "position" not in option.metadata:
+    if option.is_needed and not option.flag.position:
         text += f" ({needed})"
     elif default is True:
         text = f"Do not {text[0].lower()}{text[1:]}"

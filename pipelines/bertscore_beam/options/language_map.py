@@ -2,13 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.options.declare import Options
+from bertscore_beam.options.declare import Flag, Options
 from bertscore_beam.options.values import check_value, load_yaml, to_json_value
 from bertscore_core.errors import ConfigError
+
+MaxLength: TypeAlias = Annotated[
+    int | Literal["unlimited"] | None,
+    Flag(least=1),
+    "Number of tokens after which a text is cut, or `unlimited`; by default the model's own limit.",
+]
+Revision: TypeAlias = Annotated[
+    str | None, "Revision of a model on the hub: a branch, tag or commit."
+]
 
 OTHERS = "*"
 """Name of the entry for every language that is not named."""
@@ -16,25 +25,13 @@ OTHERS = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageOptions(Options):
-    """What one language is scored with.
+    """What one language is scored with."""
 
-    Attributes:
-        model: Hub id, local folder or registry name.
-        num_layers: Layer whose embeddings are compared.
-        revision: Revision of a model on the hub.
-        max_length: Number of tokens after which a text is cut, or `unlimited`.
-        baseline: Table to rescale with, or a folder of tables.
-    """
-
-    model: str | None = None
-    num_layers: int | None = None
-    revision: str | None = None
-    max_length: int | Literal["unlimited"] | None = None
-    baseline: str | None = None
-
-    def __post_init__(self) -> None:
-        self._check_texts("model", "revision", "baseline")
-        self._check_least(num_layers=0, max_length=1)
+    model: Annotated[str | None, "Hub id, local folder or registry name."] = None
+    num_layers: Annotated[int | None, Flag(least=0), "Layer whose embeddings are compared."] = None
+    revision: Revision = None
+    max_length: MaxLength = None
+    baseline: Annotated[str | None, "Table to rescale with, or a folder of tables."] = None
 
     def given(self) -> dict[str, Any]:
         """Return what the entry says, by the name of the option."""

@@ -20,7 +20,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import WHOLE, IdfTables, load_idf
 from bertscore_beam.idf.owners import NO_KEY, row_keys
 from bertscore_beam.options.language_map import find_language, language_map
-from bertscore_beam.options.score_options import IDF_WORDS
+from bertscore_beam.options.row_options import IDF_WORDS, RowOptions
 from bertscore_beam.pages.one_pass import lowest_rows
 from bertscore_beam.records.finished import (
     FinishedRun,
@@ -167,10 +167,10 @@ def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str |
     return Signature.parse(text)
 
 
-def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> ScorerConfig:
+def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerConfig:
     """Return how a row was scored, from its signature and from the options of its run.
 
-    `changes` has options for a run whose files are elsewhere now, or on another machine: whoever
+    `given` has options for a run whose files are elsewhere now, or on another machine: whoever
     can write into a run's folder must not decide which hosts are asked.
 
     Raises:
@@ -180,17 +180,17 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
     signature, options = row.signature, run.notes.options
     entry = _language_entry(options, row.language)
     chosen = {
-        name: changes.get(name) or entry.get(name) or getattr(options, name)
+        name: getattr(given, name) or entry.get(name) or getattr(options, name)
         for name in ("model", "revision", "baseline")
     }
-    if changes.get("model") is None:
-        _check_model_is_here(chosen["model"] or signature.model, chosen["revision"], changes)
+    if given.model is None:
+        _check_model_is_here(chosen["model"] or signature.model, chosen["revision"], given)
     rescale = signature.baseline != "none"
     length = signature.max_length
     language, weighted = row.language or options.language, signature.idf != "none"
     baseline = None
     if rescale and (path := chosen["baseline"]) is not None:
-        if changes.get("baseline") is None:
+        if given.baseline is None:
             _check_is_here("baseline", path)
         with reaching("baseline", path):
             baseline = read_baseline(path, language, lambda: signature.model, idf=weighted)
@@ -208,17 +208,17 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
         empty=signature.empty,
         dtype=signature.dtype.removesuffix("-true"),
         attention=signature.attention,
-        device=changes.get("device") or "auto",
-        backend=changes.get("backend") or signature.backend.partition("-")[0],
+        device=given.device,
+        backend=signature.backend.partition("-")[0] if given.backend == "auto" else given.backend,
         max_batch_tokens=options.max_batch_tokens,
         revision=chosen["revision"],
         # Never from the run: whoever can write into its folder could run code here.
-        allow_pickle_weights=bool(changes.get("allow_pickle_weights")),
+        allow_pickle_weights=given.allow_pickle_weights,
     )
 
 
-def _check_model_is_here(model: str, revision: str | None, changes: Mapping[str, Any]) -> None:
-    pickles = bool(changes.get("allow_pickle_weights"))
+def _check_model_is_here(model: str, revision: str | None, given: RowOptions) -> None:
+    pickles = given.allow_pickle_weights
     resolve_model(model, revision=revision, allow_pickle_weights=pickles, from_hub=False)
 
 

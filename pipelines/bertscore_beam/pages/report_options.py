@@ -1,45 +1,26 @@
 """The options of a report."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, ClassVar, Self
 
-from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, RUNS, Options
+from bertscore_beam.compare.compare_options import CompareOptions, GateOptions
+from bertscore_beam.options.declare import RUN, Flag
 from bertscore_beam.options.values import check_ending
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats.intervals import check_confidence
 
 MEASURE = "f1"
 """The measure that a page is about."""
+
+_OF_GATE = ("measure", "fail_if_drop", "max_missing_fraction")
+"""Options that mean something only with other runs."""
 
 _MOST_ROWS = 1000
 """Most rows of each kind on a page."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(Options):
-    """Write one page about a finished run, as HTML that loads nothing.
-
-    Attributes:
-        run: Output folder of `score`, or a pattern of such folders: the newest is the headline, and
-            all of them are the trend.
-        output: The page.
-        against: Other runs, to compare with row by row and judge together. The page shows one: the
-            first that this run is worse than, or the first.
-        by: Columns of groups.
-        key: Columns that identify a row, for --against and --system; without it rows are paired by
-            file and position.
-        cluster: Column of clusters: rows with the same value resemble each other, such as those of
-            one document.
-        system_column: Rank the systems of this column.
-        with_texts: Show the texts of single rows, not only scores.
-        rows: Single rows of each kind, such as those with the lowest F1.
-        confidence: Of the intervals.
-        force: Compare runs that were scored with other settings.
-        notice: A sentence of yours for the top of the page.
-        scoring: Options of `compare` that were given, by field.
-    """
+class ReportOptions(GateOptions):
+    """Write one page about a finished run, as HTML that loads nothing."""
 
     example = "bertscore-beam report scores/today --against scores/before --by system -o page.html"
     daily: ClassVar = {
@@ -47,21 +28,30 @@ class ReportOptions(Options):
         "what it shows": "by key cluster system with_texts rows",
         "the gate": "fail_if_drop measure",
     }
-    borrowed = (CompareOptions, "fail_if_drop max_missing_fraction measure")
 
-    run: str = field(metadata=RUN)
-    output: str = field(default="report.html", metadata={"metavar": "FILE.html", "short": "-o"})
-    against: tuple[str, ...] = field(default=(), metadata=RUNS)
-    by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
-    key: tuple[str, ...] = field(default=(), metadata=COLUMNS)
-    cluster: str | None = field(default=None, metadata=COLUMN)
-    system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
-    with_texts: bool = False
-    rows: int = field(default=20, metadata={"metavar": "N"})
-    confidence: float = 0.95
-    force: bool = False
-    notice: str | None = field(default=None, metadata={"metavar": "TEXT"})
-    scoring: Mapping[str, Any] = field(default_factory=dict, metadata={"internal": True})
+    run: Annotated[
+        str,
+        RUN,
+        "Output folder of `score`, or a pattern of such folders: the newest is the headline, and "
+        "all of them are the trend.",
+    ]
+    output: Annotated[str, Flag(metavar="FILE.html", short="-o"), "The page."] = "report.html"
+    against: Annotated[
+        tuple[str, ...],
+        Flag(metavar="RUN"),
+        "Other runs, to compare with row by row and judge together. The page shows one: the first "
+        "that this run is worse than, or the first.",
+    ] = ()
+    system_column: Annotated[
+        str | None, Flag(metavar="COLUMN", name="system"), "Rank the systems of this column."
+    ] = None
+    with_texts: Annotated[bool, "Show the texts of single rows, not only scores."] = False
+    rows: Annotated[
+        int, Flag(metavar="N"), "Single rows of each kind, such as those with the lowest F1."
+    ] = 20
+    notice: Annotated[
+        str | None, Flag(metavar="TEXT", blank=True), "A sentence of yours for the top of the page."
+    ] = None
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -77,22 +67,19 @@ class ReportOptions(Options):
 
     def comparison(self) -> CompareOptions:
         """Return the options of the comparison with the other runs."""
-        return CompareOptions(
-            run=self.run,
-            against=self.against,
-            key=self.row_key,
-            by=self.by,
-            cluster=self.cluster,
-            confidence=self.confidence,
-            force=self.force,
-            moved_rows=self.rows,
-            **self.scoring,
-        )
+        of_gate = {field.name: getattr(self, field.name) for field in fields(GateOptions)}
+        of_gate["key"] = self.row_key
+        return CompareOptions(run=self.run, against=self.against, moved_rows=self.rows, **of_gate)
+
+    def with_runs(self, against: tuple[str, ...]) -> Self:
+        """Return the same with other runs to compare with; without any there is no gate."""
+        gate = {} if against else {name: getattr(GateOptions, name) for name in _OF_GATE}
+        return replace(self, against=against, **gate)
 
     def __post_init__(self) -> None:
         """Check what can be checked without a run."""
+        super().__post_init__()
         check_ending(self.output, "html", "htm")
-        check_confidence(self.confidence)
         if not 0 <= self.rows <= _MOST_ROWS:
             raise ConfigError(
                 f"--rows cannot be used: got {self.rows}; expected from 0 to {_MOST_ROWS}."
@@ -102,16 +89,15 @@ class ReportOptions(Options):
                 "--system needs --key: got none; expected the columns that identify what "
                 "the systems have answered, such as a segment."
             )
-        if self.against:
-            measures = self.comparison().measure
-            if MEASURE not in measures:
-                raise ConfigError(
-                    f"--measure cannot be used: got {' '.join(measures)!r}; expected f1 among "
-                    "them, whose rows the page shows. Add it."
-                )
-        elif self.scoring:
-            flags = ", ".join("--" + name.replace("_", "-") for name in self.scoring)
+        given = [name for name in _OF_GATE if getattr(self, name) != getattr(GateOptions, name)]
+        if given and not self.against:
+            flags = ", ".join("--" + name.replace("_", "-") for name in given)
             raise ConfigError(
                 f"{flags} needs --against: got none; expected the run that this one may not be "
                 "worse than."
+            )
+        if MEASURE not in self.measure:
+            raise ConfigError(
+                f"--measure cannot be used: got {' '.join(self.measure)!r}; expected f1 among "
+                "them, whose rows the page shows. Add it."
             )

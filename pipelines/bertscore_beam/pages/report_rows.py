@@ -248,7 +248,7 @@ def collect(options: ReportOptions) -> ReportData:
         notices=(
             *filter(None, [options.notice]),
             *_notices(run, nights),
-            *mix_notices(nights, options.scoring.get("fail_if_drop")),
+            *mix_notices(nights, options.fail_if_drop),
             *left_out,
             *warnings,
         ),

@@ -8,7 +8,7 @@ Beam, also where it is unpickled.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.owners import table_fields
-from bertscore_beam.options.declare import by_name
-from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.options.declare import by_name, declared
+from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
@@ -38,17 +38,14 @@ from bertscore_core.signature import Signature
 _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
 
-_OF_JOBS = frozenset(
-    {option.name for option in fields(RunOptions)}
-    | {"input", "input_format", "drop_columns", "files_in_flight", "split_rows", "min_rows"}
-    | {"idf_key", "reuse", "accelerator"}
-    | {"max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction"}
-    | {"candidates", "references", "reference_file", "join"}
-    | {"metrics", "source_column", "group_by", "keep_input"}
-)
-"""Options of `score` that are about a job and its output folder, not about how rows are scored."""
 
-OPTIONS = tuple(option.name for option in fields(ScoreOptions) if option.name not in _OF_JOBS)
+class _Options(RowOptions):
+    """Options of `score` that say how rows are scored; the others are about a job."""
+
+    hidden = "idf_key accelerator"
+
+
+OPTIONS = tuple(option.field for option in declared(_Options))
 """Names of the options that `ScoreBatches` takes."""
 
 
@@ -194,20 +191,19 @@ class ScoreBatches:
         return replace(self._settings, by_language=by_language)
 
 
-def _options(given: Mapping[str, Any]) -> ScoreOptions:
-    known = by_name(ScoreOptions)
+def _options(given: Mapping[str, Any]) -> RowOptions:
+    taken, known = by_name(_Options), by_name(ScoreOptions)
     for name in given:
         option = known.get(name.replace("-", "_"))
         if option is None:
             raise unknown_argument(name, list(OPTIONS))
-        if option.field in _OF_JOBS:
+        if option.name not in taken:
             raise ConfigError(
                 f"ScoreBatches does not take {name!r}: it is about a job and its output folder; "
                 f"expected options of how rows are scored: {', '.join(OPTIONS)}. Leave it out, or "
                 "run the job."
             )
-    # The job's own names for what it reads and writes: nothing is read or written here.
-    options = ScoreOptions.from_mapping({**given, "input": ["-"], "output": "-"}, "the arguments")
+    options = _Options.from_mapping(given, "the arguments")
     if len(options.candidate_column) > 1:
         raise ConfigError(
             f"rows have one candidate here: got the columns {list(options.candidate_column)}; "

@@ -16,8 +16,8 @@ from apache_beam.options.pipeline_options_validator import PipelineOptionsValida
 from apache_beam.runners.portability.job_server import ExternalJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
+from bertscore_beam.options.row_options import IDF_WORDS
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.options.score_options import IDF_WORDS
 from bertscore_core.errors import ConfigError
 
 # What a job on Dataflow needs, checked before any work.

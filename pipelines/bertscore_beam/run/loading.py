@@ -13,8 +13,9 @@ from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
-from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.score_options import DeviceOptions, ScoreOptions
+from bertscore_beam.options.declare import Options
+from bertscore_beam.options.row_options import EncoderOptions, RowOptions, TextOptions
+from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import activity
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.output import event
@@ -96,7 +97,7 @@ def check_models(options: RunOptions) -> None:
         ModelLoadError: The files of one cannot be used.
     """
     names = [name for name in getattr(options, "models", ()) if find_model_spec(name) is None]
-    if isinstance(options, DumpOptions):
+    if isinstance(options, TextOptions):
         names.append(_model_name(options) or EMBEDDED_MODEL)
     for name in names:
         if name != EMBEDDED_MODEL:  # its digest would take a tenth of a second
@@ -109,7 +110,7 @@ def check_models(options: RunOptions) -> None:
 # workers elsewhere, of which nothing is known.
 
 
-def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
+def scorer_config(options: TextOptions, threads: int | None) -> ScorerConfig:
     """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
@@ -122,7 +123,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         long_text=options.long_text,
         revision=options.revision,
     )
-    if not isinstance(options, ScoreOptions):
+    if not isinstance(options, RowOptions):
         return config
     baseline = None
     if options.baseline is not None:
@@ -145,7 +146,9 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
     )
 
 
-def with_scoring(config: ScorerConfig, options: DeviceOptions, threads: int | None) -> ScorerConfig:
+def with_scoring(
+    config: ScorerConfig, options: EncoderOptions, threads: int | None
+) -> ScorerConfig:
     """Return the config with the options that all scoring commands share.
 
     Raises:
@@ -192,7 +195,7 @@ def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
 
 
 def describe_unknown_device(
-    options: DeviceOptions, threads: int | None, config: ScorerConfig
+    options: EncoderOptions, threads: int | None, config: ScorerConfig
 ) -> str | None:
     """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
 
@@ -230,13 +233,13 @@ def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
     return tokenizer.fingerprint, tokenizer.max_length
 
 
-def _model_name(options: DumpOptions) -> str | None:
+def _model_name(options: TextOptions) -> str | None:
     if options.model is not None or options.language is None:
         return options.model
     return model_for_language(options.language)
 
 
-def _model_files(options: RunOptions, name: str | None) -> ModelFiles:
+def _model_files(options: Options, name: str | None) -> ModelFiles:
     return resolve_model(
         name,
         revision=getattr(options, "revision", None),
@@ -244,7 +247,7 @@ def _model_files(options: RunOptions, name: str | None) -> ModelFiles:
     )
 
 
-def _layer(options: ScoreOptions) -> int | None:
+def _layer(options: RowOptions) -> int | None:
     """Return the layer that was asked for, by its number or by a file; None for neither."""
     if options.num_layers is not None or options.registry is None:
         return options.num_layers
@@ -324,7 +327,7 @@ def read_baseline(
     return tables.parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
-def _worker_device(options: DeviceOptions, threads: int | None) -> str:
+def _worker_device(options: EncoderOptions, threads: int | None) -> str:
     if options.device != "auto" or threads is not None:
         return options.device
     if options.accelerator is not None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
+from bertscore_beam.options.row_options import EncoderOptions
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.run.gpus import gpus_to_share, has_accelerator
 from bertscore_core.errors import ConfigError
 
@@ -98,7 +98,7 @@ class Runner:
         if name in _OF_THIS_MACHINE:
             _check_local(options.beam)
         is_local = name == _FN_API
-        device = options.device if isinstance(options, DeviceOptions) else "cpu"
+        device = options.device if isinstance(options, EncoderOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
         on_gpu = bool(gpus) or device.startswith("cuda")
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)

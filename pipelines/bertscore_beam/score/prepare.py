@@ -27,7 +27,8 @@ from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
-from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.options.row_options import IDF_WORDS
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
 from bertscore_beam.records.records import FoundParts, StagedParts, find_parts, longest
 from bertscore_beam.records.rejects import rows_path

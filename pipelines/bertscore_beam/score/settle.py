@@ -12,6 +12,7 @@ from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, languag
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.language_map import OTHERS
+from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from bertscore_core.config import Settings
 
 
-def settle_named(options: ScoreOptions, threads: int | None) -> SettingsByLanguage:
+def settle_named(options: RowOptions, threads: int | None) -> SettingsByLanguage:
     """Settle what does not depend on the input: all rows alike, or the languages that are named.
 
     Raises:
@@ -43,12 +44,12 @@ def settle_named(options: ScoreOptions, threads: int | None) -> SettingsByLangua
     return _settled(options, threads, [EVERY_LANGUAGE] if alone else _named(options))[0]
 
 
-def _named(options: ScoreOptions) -> list[str]:
+def _named(options: RowOptions) -> list[str]:
     return [language for language in options.languages or () if language != OTHERS]
 
 
 def settle_languages(
-    options: ScoreOptions, threads: int | None, named: SettingsByLanguage, rows: Mapping[str, int]
+    options: RowOptions, threads: int | None, named: SettingsByLanguage, rows: Mapping[str, int]
 ) -> SettingsByLanguage:
     """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
@@ -67,7 +68,7 @@ def settle_languages(
 
 
 def _settled(
-    options: ScoreOptions, threads: int | None, languages: Iterable[str]
+    options: RowOptions, threads: int | None, languages: Iterable[str]
 ) -> tuple[SettingsByLanguage, list[str]]:
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
@@ -76,7 +77,7 @@ def _settled(
 
 
 def _settle_each(
-    options: ScoreOptions, threads: int | None, languages: Sequence[str]
+    options: RowOptions, threads: int | None, languages: Sequence[str]
 ) -> tuple[SettingsByLanguage, list[str]]:
     """Settle languages, each model once. Another process may do it.
 
@@ -127,7 +128,7 @@ def settle_sharing(
 
 
 def _nothing_left(
-    options: ScoreOptions, rows: Mapping[str, int], errors: Sequence[str]
+    options: RowOptions, rows: Mapping[str, int], errors: Sequence[str]
 ) -> ConfigError:
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
     why = f" The first: {errors[0]}" if errors else ""

@@ -1,14 +1,16 @@
 """Options of `bertscore-beam tune`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
-from bertscore_beam.options.declare import COLUMN, NAMES
+from bertscore_beam.options.declare import COLUMN, NAMES, Flag
+from bertscore_beam.options.language_map import MaxLength, Revision
 from bertscore_beam.options.metric_names import MetricOptions
-from bertscore_beam.options.score_options import DeviceOptions
+from bertscore_beam.options.row_options import EncoderOptions
+from bertscore_beam.options.run_options import InputFormat, RunOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
@@ -38,56 +40,8 @@ class Weighting(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(MetricOptions, DeviceOptions):
-    """Find the model, layer and weighting whose scores agree best with people.
-
-    Attributes:
-        judgements: Files, folders or globs of texts with judgements of people.
-        score_column: Column of people's scores: numbers, higher for better texts. Not needed with
-            label_column.
-        label_column: Column of labels, 1 or true for a paraphrase and 0 or false for none: the area
-            under the ROC curve is computed.
-        lower_is_better: The scores of people count errors, such as edits: they are negated.
-        models: Models to compare, by hub id, local folder or registry name; separated by spaces or
-            commas. By default the embedded model.
-        layers: Layers to compare, separated by spaces or commas; `all` for every layer. They cost
-            nothing more: all layers come from one pass.
-        idf: Weights of tokens: `none`, `corpus` to count over the references of the judgements, or
-            `both`.
-        matching: `greedy`, as BERTScore is defined; `optimal` to assign each token to at most one
-            token of the other text; or `both`. Optimal matching is slow: for small experiments.
-        candidate_column: Column of the candidates, by name or dotted path.
-        reference_column: Column of the references: a text or a list of texts in each row.
-        by: Column of groups, such as languages or language pairs. Agreement is computed in each
-            group, and averaged over the groups; each group has its own idf table.
-        system_column: Column of the systems that wrote the candidates: agreement by system as well.
-        item_column: Column of the items, such as source sentences, for which several systems wrote
-            candidates: agreement within each item as well.
-        metrics: Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel, and functions as
-            in `score`; `all` of the former, or `none`. TER must be asked for: it takes longer than
-            the other three together.
-        source_column: Column of the texts that the candidates were made from, by name or dotted
-            path, for functions in metrics that take sources.
-        language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
-            name of each group, if it is a code such as zh or a direction such as en-zh.
-        choose_by: Statistic by which a layer is recommended; by default pearson, or auc without a
-            column of scores.
-        hybrids: Number of hybrid systems to sample, which take each item's candidate from a system
-            at random; the paper takes 10,000. Needs systems and items.
-        resamples: Number of samples of a bootstrap.
-        seed: Number that decides about samples and hybrids.
-        differences: Number of rows to list on which people and F1, or F1 and BLEU, differ most.
-        registry: File to write the recommended layer of each model to; `score --registry` reads it.
-            Layers of other models in the file stay.
-        max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
-            model's own limit.
-        revision: Revision of a model on the hub: a branch, tag or commit.
-        input_format: Format of the files: `auto` goes by their names (.parquet, .jsonl, .ndjson,
-            .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which quotes
-            are ordinary characters.
-        split_rows: Most rows that a worker scores at a time.
-        min_rows: Fewest usable judgements of each group.
-    """
+class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
+    """Find the model, layer and weighting whose scores agree best with people."""
 
     example = "bertscore-beam tune --judgements wmt.csv --score-column human --by lp --output tuned"
     daily: ClassVar = {
@@ -97,35 +51,117 @@ class TuneOptions(MetricOptions, DeviceOptions):
         "where it runs": "device workers dry_run",
     }
 
-    judgements: tuple[str, ...]
-    score_column: str | None = None
-    label_column: str | None = None
-    lower_is_better: bool = False
-    models: tuple[str, ...] = field(default=(), metadata=NAMES)
-    layers: tuple[str, ...] = field(
-        default=(_ALL_LAYERS,), metadata={"metavar": "LAYER", "split": True}
+    judgements: Annotated[
+        tuple[str, ...], "Files, folders or globs of texts with judgements of people."
+    ]
+    score_column: Annotated[
+        str | None,
+        "Column of people's scores: numbers, higher for better texts. Not needed with "
+        "label_column.",
+    ] = None
+    label_column: Annotated[
+        str | None,
+        "Column of labels, 1 or true for a paraphrase and 0 or false for none: the area under the "
+        "ROC curve is computed.",
+    ] = None
+    lower_is_better: Annotated[
+        bool, "The scores of people count errors, such as edits: they are negated."
+    ] = False
+    models: Annotated[
+        tuple[str, ...],
+        NAMES,
+        "Models to compare, by hub id, local folder or registry name; separated by spaces or "
+        "commas. By default the embedded model.",
+    ] = ()
+    layers: Annotated[
+        tuple[str, ...],
+        Flag(metavar="LAYER", split=True),
+        "Layers to compare, separated by spaces or commas; `all` for every layer. They cost "
+        "nothing more: all layers come from one pass.",
+    ] = (_ALL_LAYERS,)
+    idf: Annotated[
+        Literal["both", "none", "corpus"],
+        "Weights of tokens: `none`, `corpus` to count over the references of the judgements, or "
+        "`both`.",
+    ] = "both"
+    matching: Annotated[
+        Literal["greedy", "optimal", "both"],
+        "`greedy`, as BERTScore is defined; `optimal` to assign each token to at most one token of "
+        "the other text; or `both`. Optimal matching is slow: for small experiments.",
+    ] = "greedy"
+    candidate_column: Annotated[str, "Column of the candidates, by name or dotted path."] = (
+        "candidate"
     )
-    idf: Literal["both", "none", "corpus"] = "both"
-    matching: Literal["greedy", "optimal", "both"] = "greedy"
-    candidate_column: str = "candidate"
-    reference_column: str = "reference"
-    by: str | None = field(default=None, metadata=COLUMN)
-    system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
-    item_column: str | None = field(default=None, metadata={**COLUMN, "name": "key"})
-    metrics: tuple[str, ...] = field(default=_QUICK_METRICS, metadata=NAMES)
-    source_column: str | None = None
-    language: str | None = field(default=None, metadata={"also": ("lang",)})
-    choose_by: Literal[_OfRows, _OfSystems] | None = None
-    hybrids: int = 0
-    resamples: int = _DEFAULT_RESAMPLES
-    seed: int = 0
-    differences: int = 20
-    registry: str | None = None
-    max_length: int | Literal["unlimited"] | None = None
-    revision: str | None = None
-    input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
-    split_rows: int = 5_000
-    min_rows: int = _DEFAULT_MIN_ROWS
+    reference_column: Annotated[
+        str, "Column of the references: a text or a list of texts in each row."
+    ] = "reference"
+    by: Annotated[
+        str | None,
+        COLUMN,
+        "Column of groups, such as languages or language pairs. Agreement is computed in each "
+        "group, and averaged over the groups; each group has its own idf table.",
+    ] = None
+    system_column: Annotated[
+        str | None,
+        Flag(metavar="COLUMN", name="system"),
+        "Column of the systems that wrote the candidates: agreement by system as well.",
+    ] = None
+    item_column: Annotated[
+        str | None,
+        Flag(metavar="COLUMN", name="key"),
+        "Column of the items, such as source sentences, for which several systems wrote "
+        "candidates: agreement within each item as well.",
+    ] = None
+    metrics: Annotated[
+        tuple[str, ...],
+        NAMES,
+        "Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel, and functions as in "
+        "`score`; `all` of the former, or `none`. TER must be asked for: it takes longer than the "
+        "other three together.",
+    ] = _QUICK_METRICS
+    source_column: Annotated[
+        str | None,
+        "Column of the texts that the candidates were made from, by name or dotted path, for "
+        "functions in metrics that take sources.",
+    ] = None
+    language: Annotated[
+        str | None,
+        Flag(also=("lang",)),
+        "Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the name of "
+        "each group, if it is a code such as zh or a direction such as en-zh.",
+    ] = None
+    choose_by: Annotated[
+        Literal[_OfRows, _OfSystems] | None,
+        "Statistic by which a layer is recommended; by default pearson, or auc without a column of "
+        "scores.",
+    ] = None
+    hybrids: Annotated[
+        int,
+        Flag(least=0),
+        "Number of hybrid systems to sample, which take each item's candidate from a system at "
+        "random; the paper takes 10,000. Needs systems and items.",
+    ] = 0
+    resamples: Annotated[int, Flag(least=100), "Number of samples of a bootstrap."] = (
+        _DEFAULT_RESAMPLES
+    )
+    seed: Annotated[int, Flag(least=0), "Number that decides about samples and hybrids."] = 0
+    differences: Annotated[
+        int,
+        Flag(least=0),
+        "Number of rows to list on which people and F1, or F1 and BLEU, differ most.",
+    ] = 20
+    registry: Annotated[
+        str | None,
+        "File to write the recommended layer of each model to; `score --registry` reads it. Layers "
+        "of other models in the file stay.",
+    ] = None
+    max_length: MaxLength = None
+    revision: Revision = None
+    input_format: InputFormat = "auto"
+    split_rows: Annotated[int, Flag(least=1), "Most rows that a worker scores at a time."] = 5_000
+    min_rows: Annotated[int, Flag(least=3), "Fewest usable judgements of each group."] = (
+        _DEFAULT_MIN_ROWS
+    )
 
     @property
     def chosen_layers(self) -> tuple[int, ...] | None:
@@ -154,13 +190,6 @@ class TuneOptions(MetricOptions, DeviceOptions):
     def __post_init__(self) -> None:
         """Check combinations of options as well."""
         super().__post_init__()
-        self._check_texts(
-            *("judgements", "score_column", "label_column", "models", "candidate_column"),
-            *("reference_column", "by", "system_column", "item_column", "registry", "revision"),
-            *("language", "source_column"),
-        )
-        self._check_least(hybrids=0, resamples=100, seed=0, differences=0, split_rows=1)
-        self._check_least(min_rows=3, max_length=1)
         self._check(
             "candidate_column",
             self.candidate_column != self.reference_column,

@@ -123,7 +123,7 @@ def test_every_measure_has_a_change_and_its_place_in_the_verdict(tmp_path, ran):
     ("arguments", "words"),
     [
         (["one", "--against", "two", "--measure", "recall"], "expected f1 among them"),
-        (["one", "--measure", "f1"], "--measure needs --against"),
+        (["one", "--measure", "f1", "bleu"], "--measure needs --against"),
         (["one", "-o", "report.txt"], "expected a name that ends in .html"),
         (["one", "-o", "{runs}/one/report.html"], "--output is inside the run"),
         (["{runs}/o*", "-o", "{runs}/one/pages/report.html"], "--output is inside the run"),

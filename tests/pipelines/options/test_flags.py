@@ -28,7 +28,7 @@ def help_of(command, flag, capsys):
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_help_shows_one_of_the_names_of_an_option(command, capsys):
     shown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", help_of(command, "--help-all", capsys)))
-    synonyms = {other for option in declared(options_of(command)) for other in option.others}
+    synonyms = {other for option in declared(options_of(command)) for other in option.names[1:]}
     assert not shown & {"--" + name.replace("_", "-") for name in synonyms}
 
 
@@ -186,7 +186,7 @@ def test_help_has_an_example_that_works_and_the_daily_options(command, capsys):
     }
 
 
-def test_options_that_are_borrowed_are_known_as_those_that_were_given():
+def test_options_of_two_texts_are_those_of_score():
     options = read("explain", "-c a -r b --model m --rescale --lang en")
-    assert options.scoring == {"model": "m", "rescale": True, "language": "en"}
-    assert read("explain", "run --worst 1").scoring == {}
+    assert (options.model, options.rescale, options.language) == ("m", True, "en")
+    assert options.idf == read("explain", "run --worst 1").idf == "none"
