@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begin_again() -> NoReturn:
-    """Begin again with docstrings, which -OO drops: Apache Beam reads them, and help the first line of some."""
+    """Begin again with docstrings, which -OO drops: Apache Beam and the help read them."""
     os.environ["PYTHONOPTIMIZE"] = "1"
     command = [sys.executable, "-P", "-m", "bertscore_beam", *sys.argv[1:]]
     os.execv(sys.executable, command)  # noqa: S606 - this program itself

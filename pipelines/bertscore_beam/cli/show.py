@@ -39,7 +39,8 @@ class OutputMode:
     def of(cls, arguments: Sequence[str]) -> "OutputMode":
         """Read the mode from a command line; what follows `--` is Beam's."""
         own, _ = split_arguments(arguments)
-        return cls(json="--json" in own, quiet="--quiet" in own, debug="--debug" in own)
+        quiet = "--quiet" in own or "-q" in own
+        return cls(json="--json" in own, quiet=quiet, debug="--debug" in own)
 
 
 _OUTPUT_MODE = ContextVar("output_mode", default=OutputMode())  # noqa: B039 - it is frozen

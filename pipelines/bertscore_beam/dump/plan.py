@@ -97,14 +97,12 @@ class Resources:
 
     Attributes:
         workers: Number of workers that share the splits; None if it is not known.
-        files_in_flight: Most files that are looked at in parallel.
         imports: The imports of files of text; None if there are none.
         group_by: Columns that make groups. Some file must have each of them.
         drop: Columns to leave out of the output. Some file must have each of them.
     """
 
     workers: int | None = None
-    files_in_flight: int = FILES_IN_FLIGHT
     imports: "Imports | None" = None
     group_by: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -393,7 +391,7 @@ def plan_inputs(
         except RejectedError as error:
             return rejected_file(file.path, name, error)
 
-    outcomes = list(in_parallel(look_at, found, resources.files_in_flight))
+    outcomes = list(in_parallel(look_at, found, FILES_IN_FLIGHT))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:

@@ -23,7 +23,7 @@ TEMPORARY_PREFIX = ".bertscore-tmp-"
 # Threads that wait for an object store do not compute: there may be many more of them than cores.
 IO_THREADS = 32
 FILES_IN_FLIGHT = 32
-"""Files of the input that are looked at in parallel, by default: a store that answers in 30 ms is
+"""Files of the input that are looked at in parallel: a store that answers in 30 ms is
 kept waiting for less than the client computes."""
 MOST_IN_FLIGHT = 256
 """Most requests that this process has under way at a store."""

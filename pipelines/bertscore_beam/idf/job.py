@@ -203,7 +203,6 @@ def plan_idf(
             target_rows=target_rows,
             resources=Resources(
                 workers=runner.expected_workers,
-                files_in_flight=options.files_in_flight,
                 imports=Imports(
                     folder=work_folder,
                     are_made=imported is not None,

@@ -217,7 +217,7 @@ class RowOptions(EncoderOptions, TextOptions):
     ] = ("candidate",)
     num_layers: Annotated[
         int | None,
-        Flag(least=0),
+        Flag(short="-l", metavar="N", least=0),
         "Layer whose embeddings are compared; by default the registry's for the model.",
     ] = None
     registry: Annotated[

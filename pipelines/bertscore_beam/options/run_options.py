@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, is_web
+from bertscore_beam.files.paths import is_missing, is_web
 from bertscore_beam.options.declare import Flag, Options
 from bertscore_beam.options.row_options import TextOptions
 from bertscore_beam.options.values import check_value
@@ -100,9 +100,6 @@ class DumpOptions(TextOptions, RunOptions):
         "500 to 20,000, so that every worker gets several splits; a folder with an earlier run "
         "keeps the number of that run.",
     ] = "auto"
-    files_in_flight: Annotated[
-        int, "Most files that are looked at in parallel while the job is planned."
-    ] = FILES_IN_FLIGHT
     # Nobody scores an empty dump on purpose: it means that something upstream is broken.
     min_rows: Annotated[
         int,
@@ -114,9 +111,3 @@ class DumpOptions(TextOptions, RunOptions):
         """Check the input as well."""
         super().__post_init__()
         self._check("input", bool(self.input), "at least one path", "Name what to score.")
-        self._check(
-            "files_in_flight",
-            1 <= self.files_in_flight <= MOST_IN_FLIGHT,
-            f"a number from 1 to {MOST_IN_FLIGHT}",
-            "More threads would only get in each other's way.",
-        )

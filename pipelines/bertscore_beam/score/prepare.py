@@ -231,7 +231,6 @@ def _plan_of(
         target_rows=target_rows,
         resources=Resources(
             workers=runner.expected_workers,
-            files_in_flight=options.files_in_flight,
             imports=imports,
             group_by=options.group_by,
             drop=options.drop_columns,

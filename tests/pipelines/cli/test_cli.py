@@ -40,7 +40,7 @@ def test_score_writes_everything_and_shows_a_table_or_one_document(dump, tmp_pat
     assert "scored already" in ran(words).err
     ended, folder, found = {"status": 0, "warnings": [], "notices": []}, str(tmp_path / "out"), []
     for command in ([*words, "--dry-run"], words, ["check", folder]):
-        said = ran([*command, "--quiet", "--json"])
+        said = ran([*command, "-q", "--json"])
         found.append(json.loads(said.out))
         assert said.err == ""
     summary = json.loads((tmp_path / "out" / "_summary.json").read_text())

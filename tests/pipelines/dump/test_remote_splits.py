@@ -22,6 +22,7 @@ from bertscore_beam.dump.plan import Resources, plan_inputs
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.text.text_source import open_text
 from bertscore_beam.files.find import file_version
+from bertscore_beam.files.paths import FILES_IN_FLIGHT
 from bertscore_beam.files.read import open_source
 from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
@@ -162,9 +163,6 @@ def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
 
 # --- Many files -----------------------------------------------------------------------------------
 
-IN_FLIGHT = 40
-"""More than the connections that the S3 client makes by default."""
-
 
 class Requests:
     """Counts the requests of a server, and holds the first reads back until many have arrived."""
@@ -193,17 +191,17 @@ class Requests:
 
 @pytest.mark.process
 @pytest.mark.long
-def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for():
+def test_a_file_in_a_store_is_one_request_and_many_are_under_way():
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
         data = parquet_bytes(pairs())
         fsspec.filesystem("s3").pipe({f"{bucket}/dump/{n}.parquet": data for n in range(files)})
-        requests = faults[0].watch = Requests(IN_FLIGHT)
-        resources = Resources(workers=2, files_in_flight=IN_FLIGHT)
+        requests = faults[0].watch = Requests(FILES_IN_FLIGHT)
+        resources = Resources(workers=2)
         got = plan_pairs(f"{bucket}/dump", rows=None, resources=resources)
         assert len(got.splits) == files
-        assert requests.most_at_once == IN_FLIGHT
+        assert requests.most_at_once == FILES_IN_FLIGHT
         assert set(requests.reads.values()) == {1}
         assert len(requests.reads) == files
         # However many files; two look for the log of a table beside the folder.

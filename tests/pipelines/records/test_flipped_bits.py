@@ -17,6 +17,7 @@ from bertscore_beam.dump.plan import Imports
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.pages.explain_rows import read_stored, row_config
 from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
 from bertscore_beam.records.lookup import PartsOfInput, find_rows, look_up_in_tables
@@ -130,7 +131,7 @@ def readers(out, options, parts_read):
     def stored(finished):
         place = RowPlace(finished.records[0].input_name, 3)
         (row,) = read_stored(finished, [place])
-        return row.scores, row.signature, row_config(finished, row, {}).model
+        return row.scores, row.signature, row_config(finished, row, RowOptions()).model
 
     def finished():
         opened = open_finished(str(out))
