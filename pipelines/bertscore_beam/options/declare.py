@@ -9,7 +9,7 @@ its type stand its help and, where more is to be said of it, a `Flag`:
 import dataclasses
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -111,6 +111,11 @@ class Option:
         """How it is given: its flag, or its place."""
         return self.metavar if self.flag.position else "--" + dashed(self.name)
 
+    @property
+    def usage(self) -> str:
+        """How it is given, with what stands for its value."""
+        return self.word if self.flag.position else f"{self.word} {self.metavar}"
+
     def check(self, value: Any) -> None:
         """Check what can be checked of a value alone.
 
@@ -118,7 +123,7 @@ class Option:
             ConfigError: It cannot be used.
         """
         flag = self.flag
-        cure = f"Give {self.word}." if self.is_needed else "Leave it out for the default."
+        cure = f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, str) and not flag.blank:
                 check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)
@@ -186,9 +191,10 @@ class Options:
                 value = _listed(value)
             values[option.field] = fit_value(option.name, value, option.hint, source)
         values = {**cls._implied(values), **values}
-        for option in declared(cls):
-            if option.is_needed and option.field not in values:
-                raise _missing(option, values, source, cls.example)
+        needed = [option for option in declared(cls) if option.is_needed]
+        needed.sort(key=lambda option: option.field == "output")  # what to read comes to mind first
+        if missing := [option for option in needed if option.field not in values]:
+            raise _missing(cls, missing, values, source)
         return cls(**values)
 
     def describe(self) -> dict[str, Any]:
@@ -263,15 +269,19 @@ def _listed(value: object) -> object:
     return [part.replace("\\,", ",") for part in parts]
 
 
-def _missing(option: Option, values: Mapping[str, Any], source: str, example: str) -> ConfigError:
-    got = f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}"
-    if option.flag.position:
-        text = f"{option.text[0].lower()}{option.text[1:]}"
-        cure = f"Write it after the command's name, as in: {example}"
-        return ConfigError(f"{got}; expected {text}. {cure}")
+def _missing(
+    options: type[Options], missing: Sequence[Option], values: Mapping[str, Any], source: str
+) -> ConfigError:
+    *others, last = (option.word for option in missing)
+    named = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    texts = [re.split(r";|\.\s", option.text)[0] for option in missing]
+    wanted = " and ".join(
+        f"{option.usage} ({text[0].lower()}{text[1:]})"
+        for option, text in zip(missing, texts, strict=True)
+    )
     return ConfigError(
-        f"{got}; expected {option.name} among them. Give {option.word} {option.metavar}, or a line "
-        f"'{option.name}: {option.metavar}' in a --config file."
+        f"{named} missing: got {sorted(values) or 'nothing'} in {source}; expected {wanted}. "
+        f"As in: {options.example}"
     )
 
 
@@ -289,14 +299,16 @@ _ELSEWHERE = {
     "c cand cands candidate candidates hyp hyps hypotheses t translations": "candidate_column",
     "r ref refs reference references": "reference_column",
     "m model_type model_name": "model",
-    "l layer layers": "num_layers",
+    "layer layers": "num_layers",
     "b bs batch_size": "max_batch_tokens",
     "gpu gpus g nthreads num_workers threads j": "workers",
     "rescale_with_baseline": "rescale",
     "baseline_path baseline_file": "baseline",
     "langs src_lang tgt_lang language_pair": "language",
     "alpha ci": "confidence",
-    "s seg_level sentence_level sl": "Every row gets scores of its own, and sources are not read.",
+    "s seg_level sentence_level sl": (
+        "Every row gets scores of its own, which --output FOLDER keeps. Sources are not read."
+    ),
     "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
     "o output": "The result goes to standard output: write > FILE, with --json for a program.",
 }

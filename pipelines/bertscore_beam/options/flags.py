@@ -147,7 +147,8 @@ class StrictParser(argparse.ArgumentParser):
                 help="print every option with its default, as YAML for --config, and stop",
             )
         for name, text in COMMON_FLAGS.items():
-            group.add_argument(f"--{name}", action="store_true", default=None, help=text)
+            short = ["-q"] if name == "quiet" else []
+            group.add_argument(*short, f"--{name}", action="store_true", default=None, help=text)
         group.add_argument(
             "-h", "--help", _ALL, action="help", help="print the daily options, or all"
         )
@@ -168,7 +169,7 @@ class StrictParser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
-            raise self._unknown(*(flags or unknown))
+            raise self._unknown(*(flags or unknown), output=vars(parsed).get("output"))
         values = {name: value for name, value in vars(parsed).items() if value is not None}
         for place in self._places:
             words: Any = values.pop(_PLACE + place.name, None) or []
@@ -180,7 +181,7 @@ class StrictParser(argparse.ArgumentParser):
                 values[place.name] = words
         return {name: value for name, value in values.items() if name not in COMMON_FLAGS}
 
-    def _unknown(self, word: str, *others: str) -> ConfigError:
+    def _unknown(self, word: str, *others: str, output: str | None = "") -> ConfigError:
         known, hint = declare.by_name(self._options), ""
         if "candidates" in known and _TEXT.search(word):
             references = others[0] if others else "REFERENCES.txt"
@@ -191,7 +192,8 @@ class StrictParser(argparse.ArgumentParser):
         elif "against" in known:
             hint = f"Another run goes after the flag: --against {word}."
         elif "input" in known:
-            hint = f"What to read goes after the flag: --input {word}."
+            hint = f"What to read goes after the flag: --input {word}"
+            hint += " --output FOLDER." if output is None else "."
         elif not known:
             hint = f"It prints all there is; to search it: {self.prog} | grep {word}"
         hint = hint or f"`{self.prog} --help-all` lists the flags."

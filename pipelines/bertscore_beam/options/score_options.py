@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.options.declare import COLUMNS, NAMES, RUN, Flag
+from bertscore_beam.options.declare import COLUMNS, NAMES, RUN, Flag, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -160,10 +160,12 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         given, references = values.get("input", ()), values.get("references", ())
         candidates = values.get("candidates") or (references and given)  # sacreBLEU: -i
         if not candidates and not references:
-            if not given and "output" not in values:  # what to read comes to mind first
+            takes_texts = "candidates" in by_name(cls)
+            if takes_texts and not given and "output" not in values:
                 raise ConfigError(
                     "what to read is missing: got neither --input nor --candidates; expected one "
-                    "of them. Give --input PATH, or files of texts: -c HYP.txt -r REF.txt."
+                    "of them. Give --input PATH --output FOLDER, or files of texts: -c HYP.txt -r "
+                    "REF.txt."
                 )
             _check_rows(values, given)
             return {}

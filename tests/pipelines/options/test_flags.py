@@ -42,7 +42,8 @@ def test_help_shows_one_of_the_names_of_an_option(command, capsys):
         ("report", "r --system-column m --key k", "r --system m --key k"),
         ("score", "-c h g -r a b -m x --lang en", "--candidates h g --references a b -o - "
          "--model x --language en"),
-        ("score", "--cand h --ref a -o o", "-c h -r a -o o"),
+        ("score", "--cand h --ref a -l 5 -o o", "-c h -r a --num-layers 5 -o o"),
+        ("score", "-c h -r a -q", "-c h -r a --quiet"),
         ("rescale", "--run r --baseline b --output o", "r --baseline b -o o"),
     ],
 )  # fmt: skip
@@ -119,7 +120,7 @@ def test_a_slip_in_the_name_of_an_option_is_understood(command):
     [
         ("groups", "a --run b", "unknown argument 'a'"),
         ("groups", "--by=x/y", "RUN is missing"),
-        ("groups", "--by lp x/y", "RUN is missing: .* as in: bertscore-beam groups scores --by"),
+        ("groups", "--by lp x/y", "RUN is missing: .* As in: bertscore-beam groups scores --by"),
         ("compare", "--run a b", "Another run goes after the flag: --against b"),
         ("score", "--input a -o b -overwrite", "unknown argument '-overwrite'"),
         ("groups", "r -overwrite", "unknown argument '-overwrite'"),
