@@ -10,7 +10,7 @@ from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits
 from bertscore_beam.crawl.given_files import SUFFIXES
 from bertscore_beam.crawl.languages import check_installed
 from bertscore_beam.files.paths import is_missing
-from bertscore_beam.options.declare import NAMES, Flag
+from bertscore_beam.options.declare import Flag, Names, Share
 from bertscore_beam.options.row_options import EncoderOptions
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.values import check_value
@@ -34,8 +34,7 @@ class BaselineOptions(EncoderOptions, RunOptions):
     }
 
     models: Annotated[
-        tuple[str, ...],
-        NAMES,
+        Names,
         "Models to make tables for, by hub id, local folder or registry name; separated by spaces "
         "or commas. By default each language gets a table for the model that `score` takes for it.",
     ] = ()
@@ -130,8 +129,7 @@ class BaselineOptions(EncoderOptions, RunOptions):
         "you.",
     ] = None
     max_reject_fraction: Annotated[
-        float,
-        Flag(share=True),
+        Share,
         "Share of the files, from 0 to 1, that may fail. If more do, the job stops without tables.",
     ] = 0.01
     beam_scoring: Annotated[

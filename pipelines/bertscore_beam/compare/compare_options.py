@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bertscore_beam.dump.columns import CANDIDATE_FROM, METRICS, SCORES
-from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, Flag, Options
+from bertscore_beam.options.declare import Column, Columns, Flag, Options, Run
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
@@ -15,16 +15,11 @@ class GateOptions(Options):
     """How rows of runs are paired and compared, and what may not be worse."""
 
     key: Annotated[
-        tuple[str, ...],
-        COLUMNS,
-        "Columns that identify a row; by default rows are paired by file and position.",
+        Columns, "Columns that identify a row; by default rows are paired by file and position."
     ] = ()
-    by: Annotated[
-        tuple[str, ...], COLUMNS, "Columns of groups, each of which is compared as well."
-    ] = ()
+    by: Annotated[Columns, "Columns of groups, each of which is compared as well."] = ()
     cluster: Annotated[
-        str | None,
-        COLUMN,
+        Column,
         "Column of clusters: rows with the same value resemble each other, such as those of one "
         "document. Without it, rows whose long texts repeat others count once.",
     ] = None
@@ -78,7 +73,7 @@ class CompareOptions(GateOptions):
         "numbers and gate": "measure confidence fail_if_drop max_missing_fraction",
     }
 
-    run: Annotated[str, RUN, "Output folder of `score`."]
+    run: Annotated[Run, "Output folder of `score`."]
     against: Annotated[
         tuple[str, ...],
         Flag(metavar="AGAINST", position=True),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from bertscore_beam.options.declare import COLUMNS, RUN, Flag, Options, declared
+from bertscore_beam.options.declare import Columns, Flag, Options, Run, declared
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.values import check_group_columns
 from bertscore_core.errors import ConfigError
@@ -17,11 +17,9 @@ class GroupsOptions(Options):
     example = "bertscore-beam groups scores --by system language"
     daily: ClassVar = {"what to show": "run by confidence output"}
 
-    run: Annotated[str, RUN, "Output folder of `score` or `rescale`."]
+    run: Annotated[Run, "Output folder of `score` or `rescale`."]
     by: Annotated[
-        tuple[str, ...],
-        COLUMNS,
-        "Columns of groups, by name or dotted path; by default all rows are one group.",
+        Columns, "Columns of groups, by name or dotted path; by default all rows are one group."
     ] = ()
     confidence: Annotated[float, "Of the intervals."] = 0.95
     output: Annotated[
@@ -55,7 +53,9 @@ class ExplainOptions(RowOptions):
     )
     """Those that may be given with a run as well: where its files are now, and what computes."""
 
-    run: Annotated[str | None, RUN, "Output folder of `score`."] = None
+    run: Annotated[str | None, Flag(metavar="RUN", position=True), "Output folder of `score`."] = (
+        None
+    )
     row: Annotated[
         tuple[str, ...],
         Flag(metavar="FILE:N"),
@@ -142,7 +142,7 @@ class CheckOptions(Options):
     example = "bertscore-beam check scores && echo done"
     daily: ClassVar = {"what to look at": "run parts"}
 
-    run: Annotated[str, RUN, "Output folder of `score`, `rescale`, `baseline` or `tune`."]
+    run: Annotated[Run, "Output folder of `score`, `rescale`, `baseline` or `tune`."]
     parts: Annotated[
         bool, "Read all parts of a scoring run, and check that no byte has changed."
     ] = False

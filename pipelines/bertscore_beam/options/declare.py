@@ -11,7 +11,7 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from bertscore_beam.options.values import alternatives, check_value, fit_value, to_json_value
 from bertscore_core.errors import ConfigError, nearest
@@ -48,10 +48,11 @@ class Flag:
     blank: bool = False
 
 
-COLUMN = Flag(metavar="COLUMN")
-COLUMNS = Flag(metavar="COLUMN", split=True)
-NAMES = Flag(metavar="NAME", split=True)
-RUN = Flag(metavar="RUN", position=True)
+Column: TypeAlias = Annotated[str | None, Flag(metavar="COLUMN")]
+Columns: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="COLUMN", split=True)]
+Names: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="NAME", split=True)]
+Run: TypeAlias = Annotated[str, Flag(metavar="RUN", position=True)]
+Share: TypeAlias = Annotated[float, Flag(share=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

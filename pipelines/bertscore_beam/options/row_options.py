@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.options.declare import COLUMNS, Flag, Options
+from bertscore_beam.options.declare import Columns, Flag, Options
 from bertscore_beam.options.language_map import (
     LanguageMap,
     LanguageOptions,
@@ -58,14 +58,12 @@ class TextOptions(Options):
         "(`response.text`) leads into nested columns.",
     ] = "reference"
     idf_key: Annotated[
-        tuple[str, ...],
-        COLUMNS,
+        Columns,
         "Columns that identify a reference. Rows that are equal in them count once for idf, such "
         "as those of several systems on one test set.",
     ] = ()
     idf_group: Annotated[
-        tuple[str, ...],
-        COLUMNS,
+        Columns,
         "Columns that name the test set of a row. Each test set has its own idf table, and keys "
         "are compared within it.",
     ] = ()

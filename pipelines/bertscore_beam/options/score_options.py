@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.options.declare import COLUMNS, NAMES, RUN, Flag, by_name
+from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -70,15 +70,13 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         "of rows, the mean scores and their errors of each group. The scores do not depend on it.",
     ] = ()
     drop_columns: Annotated[
-        tuple[str, ...],
-        COLUMNS,
+        Columns,
         "Columns of the input that the output does not have. Encrypted columns, and those whose "
         "type would be lost (INTERVAL, VARIANT, Int128), are left out with a warning; a file in "
         "which the run names such a column is rejected.",
     ] = ()
     metrics: Annotated[
-        tuple[str, ...],
-        NAMES,
+        Names,
         "Other metrics, each in a column of its own: bleu, chrf, chrf++, ter and rougel, with the "
         "extra `tune`; and functions, as package.module:name.",
     ] = ()
@@ -88,8 +86,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     # A few blank lines in a dump are normal and must not fail a nightly run. When one row in a
     # hundred has no score, something upstream is broken.
     max_reject_fraction: Annotated[
-        float,
-        Flag(share=True),
+        Share,
         "Share of the rows, from 0 to 1, that may have no score. If more have none, the job still "
         "finishes but its exit status reports failure; 1 never fails.",
     ] = 0.01
@@ -103,8 +100,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     # Of texts that a model can read, hardly any token is unknown. Where half of them are, as in
     # Chinese with an English model, unrelated texts are alike.
     max_unknown_fraction: Annotated[
-        float,
-        Flag(share=True),
+        Share,
         "Share of the tokens of the scored rows, from 0 to 1, that the model may not know, such as "
         "`[UNK]`; also of each language with at least 20 scored rows. If more are unknown, the job "
         "still finishes but its exit status reports failure.",
@@ -251,7 +247,7 @@ class RescaleOptions(RunOptions):
     example = "bertscore-beam rescale scores --baseline tables/en.tsv --output rescaled"
     daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
 
-    run: Annotated[str, RUN, "Output folder of the run to rescale. It is only read."]
+    run: Annotated[Run, "Output folder of the run to rescale. It is only read."]
     baseline: Annotated[
         str,
         "Table to rescale with; or a folder of tables, as `bertscore-beam baseline` makes it, "

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar, Self
 
 from bertscore_beam.compare.compare_options import CompareOptions, GateOptions
-from bertscore_beam.options.declare import RUN, Flag
+from bertscore_beam.options.declare import Flag, Run
 from bertscore_beam.options.values import check_ending
 from bertscore_core.errors import ConfigError
 
@@ -30,8 +30,7 @@ class ReportOptions(GateOptions):
     }
 
     run: Annotated[
-        str,
-        RUN,
+        Run,
         "Output folder of `score`, or a pattern of such folders: the newest is the headline, and "
         "all of them are the trend.",
     ]

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
-from bertscore_beam.options.declare import COLUMN, NAMES, Flag
+from bertscore_beam.options.declare import Column, Flag, Names
 from bertscore_beam.options.language_map import MaxLength, Revision
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import EncoderOptions
@@ -68,8 +68,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         bool, "The scores of people count errors, such as edits: they are negated."
     ] = False
     models: Annotated[
-        tuple[str, ...],
-        NAMES,
+        Names,
         "Models to compare, by hub id, local folder or registry name; separated by spaces or "
         "commas. By default the embedded model.",
     ] = ()
@@ -96,8 +95,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         str, "Column of the references: a text or a list of texts in each row."
     ] = "reference"
     by: Annotated[
-        str | None,
-        COLUMN,
+        Column,
         "Column of groups, such as languages or language pairs. Agreement is computed in each "
         "group, and averaged over the groups; each group has its own idf table.",
     ] = None
@@ -113,8 +111,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         "candidates: agreement within each item as well.",
     ] = None
     metrics: Annotated[
-        tuple[str, ...],
-        NAMES,
+        Names,
         "Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel, and functions as in "
         "`score`; `all` of the former, or `none`. TER must be asked for: it takes longer than the "
         "other three together.",
