@@ -156,8 +156,9 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     except NoFileError as error:
         raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:
+        why = "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
         got = type(error).__name__
-        raise refused("cannot be read", got, "a file of YAML", f"Check --{option}.") from error
+        raise refused(why, got, "a file of YAML", f"Check --{option}.") from error
     try:
         content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:

@@ -55,8 +55,8 @@ def score_frame(
     else:
         raise InputError(
             f"the frame cannot be scored: got {type(frame).__name__}; expected a DataFrame of "
-            "pandas or Polars, or a pyarrow.Table. Collect a lazy frame first; `BertScorer` takes "
-            "lists."
+            "pandas or Polars, or a pyarrow.Table. Collect a lazy frame first; of a Dataset of "
+            "Hugging Face give `.to_pandas()`; `BertScorer` takes lists."
         )
     return scored
 

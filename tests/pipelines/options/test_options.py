@@ -204,6 +204,6 @@ def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(tmp_path, text, mes
 def test_what_is_no_file_is_no_config_and_a_device_or_fifo_is_never_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     opened = {"fifo": "fifo' is a FIFO", "/dev/zero": "'/dev/zero' is a device"}
-    for path, why in (opened | {"no": "cannot be read: got FileNotFoundError"}).items():
+    for path, why in (opened | {"no": "does not exist: got FileNotFoundError"}).items():
         with pytest.raises(ConfigError, match=f"{why}; .* --config"):
             load_yaml(str(tmp_path / path))
