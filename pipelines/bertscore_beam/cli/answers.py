@@ -95,7 +95,7 @@ def write_report(options: ReportOptions) -> int:
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
-    compared = Compared(comparisons=data.comparisons, drop=data.options.fail_if_drop)
+    compared = Compared(comparisons=data.comparisons, drop=options.fail_if_drop)
     status = _STATUSES[compared.passed]
     caveats = tuple(caveat_sentences(data))
     document = {

@@ -113,6 +113,11 @@ class Option:
         return self.metavar if self.flag.position else "--" + dashed(self.name)
 
     @property
+    def first(self) -> str:
+        """The first sentence of its help."""
+        return re.split(r"\.\s", self.text)[0]
+
+    @property
     def usage(self) -> str:
         """How it is given, with what stands for its value."""
         return self.word if self.flag.position else f"{self.word} {self.metavar}"
@@ -275,7 +280,7 @@ def _missing(
 ) -> ConfigError:
     *others, last = (option.word for option in missing)
     named = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-    texts = [re.split(r";|\.\s", option.text)[0] for option in missing]
+    texts = [option.first.partition(";")[0] for option in missing]
     wanted = " and ".join(
         f"{option.usage} ({text[0].lower()}{text[1:]})"
         for option, text in zip(missing, texts, strict=True)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 
 from bertscore_beam.options import declare
+from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.values import fit_value, load_yaml
 from bertscore_core.errors import ConfigError
 
@@ -28,7 +29,6 @@ _ALL = "--help-all"
 _PLACE = "place of "
 _TEXT = re.compile(r"^[^-].*\.txt(\.gz|\.zst)?$")
 _GLUED = re.compile(r"-[A-Za-z][^=]")
-_SENTENCE = re.compile(r".+?\.(?=\s)")
 
 Read = TypeVar("Read", bound=declare.Options)
 
@@ -45,7 +45,7 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
             f"{prog} runs no Beam pipeline: got {beam[0]!r} after `--`; expected nothing. Leave it "
             "out."
         )
-    if "--print-config" in own and _takes_beam(options):
+    if "--print-config" in own and issubclass(options, RunOptions):
         sys.stdout.write(_config_text(options))
         raise SystemExit(0)
     flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
@@ -137,7 +137,7 @@ class StrictParser(argparse.ArgumentParser):
             group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)
 
     def _add_common(self, group: Any) -> None:
-        if _takes_beam(self._options):
+        if issubclass(self._options, RunOptions):
             group.add_argument(
                 "--config", metavar="FILE", help="YAML file of options; flags override it"
             )
@@ -205,9 +205,7 @@ class StrictParser(argparse.ArgumentParser):
 
 def _help(option: declare.Option, needed: str, *, is_full: bool) -> str:
     """Return the help of an option: its first sentence, or all of it, and its default."""
-    text, default = option.text, option.default
-    if not is_full:
-        text = text[: match.end() - 1] if (match := _SENTENCE.match(text)) else text
+    text, default = option.text if is_full else option.first, option.default
     if option.is_needed and not option.flag.position:
         text += f" ({needed})"
     elif default is True:

@@ -246,6 +246,7 @@ class RescaleOptions(RunOptions):
 
     example = "bertscore-beam rescale scores --baseline tables/en.tsv --output rescaled"
     daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
+    hidden = "workers restarts threads keep_job beam"  # a million rows take this process seconds
 
     run: Annotated[Run, "Output folder of the run to rescale. It is only read."]
     baseline: Annotated[
@@ -258,16 +259,3 @@ class RescaleOptions(RunOptions):
         Flag(also=("lang",)),
         "Language that chooses a table of a folder; by default that of the run.",
     ] = None
-
-    def __post_init__(self) -> None:
-        """Refuse options of other commands: there is no pipeline here."""
-        super().__post_init__()
-        unused = {"workers": ("auto", 1), "restarts": (None,), "beam": ((),)}
-        unused |= {"keep_job": (False,), "threads": (None,)}
-        for name, defaults in unused.items():
-            self._check(
-                name,
-                getattr(self, name) in defaults,
-                "nothing, since a run is rescaled in this process, a million rows in seconds",
-                "Leave it out.",
-            )

@@ -127,6 +127,8 @@ def test_a_slip_in_the_name_of_an_option_is_understood(command):
         ("tune", "--judgements j -o b --score-column s --models ''", "'models' cannot be used"),
         ("score", "--input a -o b --by ''", "'by' cannot be used"),
         ("score", "--input a -o b --models x", "Did you mean --model"),
+        ("rescale", "r --baseline b -o o --workers 2", "unknown argument '--workers'"),
+        ("rescale", "r --baseline b -o o -- --runner=x", "rescale runs no Beam pipeline"),
         ("groups", "run -- --runner=x", "groups runs no Beam pipeline: got '--runner=x'"),
     ],
 )
