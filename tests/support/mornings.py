@@ -67,7 +67,7 @@ def morning(folder: Path) -> ReportOptions:
         key=("segment", "system"),
         cluster="document",
         with_texts=True,
-        scoring={"fail_if_drop": 0.01},
+        fail_if_drop=0.01,
     )
 
 

@@ -155,7 +155,5 @@ def test_numbers_of_any_size_are_shown_with_four_digits(tmp_path):
     both = compared(*made, measure=("size", "f1", "precision"))
     assert [one.settings.noise > 0 for one in both.comparisons] == [False, True, True]
     assert f"{both.comparisons[1].whole.mean:.6f}" in cells(tables_of(both))
-    page = render(
-        collect(ReportOptions(run=made[0], against=(made[1],), scoring={"measure": ("f1", "size")}))
-    )
+    page = render(collect(ReportOptions(run=made[0], against=(made[1],), measure=("f1", "size"))))
     assert "-8.000e-21" in page.replace("\u2212", "-")

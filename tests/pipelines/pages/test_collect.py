@@ -285,12 +285,9 @@ def test_what_cannot_be_reported_is_said(nights, options, words):
         ({"confidence": 1.0}, "the confidence cannot be used: got 1.0"),
         ({"rows": -1}, "--rows cannot be used: got -1"),
         ({"system_column": "system"}, "--system needs --key"),
-        ({"scoring": {"fail_if_drop": 0.1}}, "--fail-if-drop needs --against: got none"),
-        ({"scoring": {"fail_if_drop": -1.0}, "against": ("x",)}, "--fail-if-drop cannot be used"),
-        (
-            {"scoring": {"max_missing_fraction": 2.0}, "against": ("x",)},
-            "--max-missing-fraction can",
-        ),
+        ({"fail_if_drop": 0.1}, "--fail-if-drop needs --against: got none"),
+        ({"fail_if_drop": -1.0, "against": ("x",)}, "--fail-if-drop cannot be used"),
+        ({"max_missing_fraction": 2.0, "against": ("x",)}, "'max_missing_fraction' cannot be used"),
     ],
 )
 def test_options_are_checked_before_any_run_is_opened(values, words):
