@@ -78,9 +78,8 @@ def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetri
         for path in paths:
             found.append(pool.ask(look_at, path, has_sources))
     except WorkersDiedError as error:
-        death, _, _ = str(error).partition(" while working on")
         raise ConfigError(
-            f"--metrics {path} cannot be imported: got {death}; "
+            f"--metrics {path} cannot be imported: got {error.death}; "
             "expected a module that does not end its process. Import it in Python to see why."
         ) from error
     finally:
@@ -140,7 +139,7 @@ def _function_of(path: str) -> Callable[..., Any]:
             cure = "Install it, or name its folder in PYTHONPATH."
         raise ConfigError(
             f"--metrics {path} cannot be imported: got {type(error).__name__}: {error}"
-            f"{_place_in(_frames_of(error))}; expected a function {name!r} in a module that Python "
+            f"{_place_of(error)}; expected a function {name!r} in a module that Python "
             f"finds here and on every worker. {cure}"
         ) from error
     is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
@@ -240,7 +239,7 @@ def _numbers(
             values = [_plain(value) for value in values]
         wrong = _what_is_wrong(values, len(rows))
     except BaseException as error:
-        wrong = f"{type(error).__name__}{_place_of(error, metric.path, function)}"
+        wrong = f"{type(error).__name__}{_place_of(error, _modules_of(metric.path, function))}"
     if wrong:  # here, so that the error holds nothing of the other, whose words may be texts
         raise MetricError(
             f"the metric {metric.path} has failed: got {wrong}; expected a number for each of "
@@ -269,18 +268,14 @@ def _what_is_wrong(values: Any, rows: int) -> str:
     return "infinity for a row" if is_infinite else ""
 
 
-def _place_of(error: BaseException, path: str, function: Callable[..., Any]) -> str:
-    """Return where an error was raised. Its own words may hold texts, and are not shown."""
-    files = {getattr(module, "__file__", None) for module in _modules_of(path, function)}
-    frames = _frames_of(error)
-    return _place_in([frame for frame in frames if frame.filename in files] or frames)
+def _place_of(error: BaseException, modules: Sequence[ModuleType] = ()) -> str:
+    """Return where an error was raised, if possible in some modules.
 
-
-def _frames_of(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return where an error came from, but for this module and what Python imports with."""
+    Its own words may hold texts, and are not shown.
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is of this module
-    return [one for one in frames if not one.filename.startswith(("<frozen ", importlib.__file__))]
-
-
-def _place_in(frames: Sequence[traceback.FrameSummary]) -> str:
-    return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    importers = ("<frozen ", importlib.__file__)
+    others = [frame for frame in frames if not frame.filename.startswith(importers)]
+    files = {getattr(module, "__file__", None) for module in modules}
+    own = [frame for frame in others if frame.filename in files] or others
+    return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""

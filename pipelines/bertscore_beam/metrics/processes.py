@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,14 @@ class MetricProcesses:
         """
         self.names, self.own = tuple(names), tuple(own)
         cores = os.cpu_count() or 1
-        number = max(1, min(cores // (sharing or cores) - 1, _MOST_PROCESSES))
-        threads = max(1, cores // (sharing or cores))
-        self.pool, self.own_pool = Pool(number, restarts=1), Pool(1, restarts=1, threads=threads)
-        self._threads, self._own_thread = ThreadPoolExecutor(number), ThreadPoolExecutor(1)
+        share = cores // (sharing or cores)
+        self.pool = Pool(max(1, min(share - 1, _MOST_PROCESSES)), restarts=1)
+        self.own_pool = Pool(1, restarts=1, threads=max(1, share))
 
     def close(self) -> None:
         """End the processes."""
-        for pool, threads in ((self.pool, self._threads), (self.own_pool, self._own_thread)):
-            pool.kill()
-            threads.shutdown()
+        self.pool.kill()
+        self.own_pool.kill()
 
     def begin(
         self,
@@ -69,47 +67,44 @@ class MetricProcesses:
         by_language: dict[str, list[int]] = {}
         for row in rows.tolist() if self.names else ():
             by_language.setdefault(language_of(row), []).append(row)
-        pieces = [(language, one) for language, own in by_language.items() for one in _cut(own)]
-        own_pieces = _cut(rows.tolist()) if self.own else []
 
         def texts(piece: Sequence[int]) -> tuple[list[Any], list[Any]]:
             return [candidates[row] for row in piece], [list(references[row]) for row in piece]
 
-        def sources_of(piece: Sequence[int]) -> list[str | None]:
-            return [sources[row] for row in piece] if sources else []
-
-        waiting = [
-            self._threads.submit(self.pool.ask, score_rows, self.names, language, *texts(piece))
-            for language, piece in pieces
+        begun = [
+            (piece, self.pool.begin(score_rows, self.names, language, *texts(piece)))
+            for language, same in by_language.items()
+            for piece in _cut(same)
         ]
-        own_waiting = [
-            self._own_thread.submit(self._ask_own, *texts(piece), sources_of(piece))
-            for piece in own_pieces
-        ]
-        own_names = [metric.name for metric in self.own]
+        own_begun = []
+        for piece in _cut(rows.tolist()) if self.own else ():
+            own_sources = [sources[row] for row in piece] if sources else []
+            asked = self.own_pool.begin(score_with, self.own, *texts(piece), own_sources)
+            own_begun.append((piece, asked))
 
         def wait() -> dict[str, pa.Array]:
-            made: dict[str, pa.Array] = {}
-            for names, parts, futures in (
-                (self.names, [piece for _, piece in pieces], waiting),
-                (own_names, own_pieces, own_waiting),
-            ):
-                order = np.array([row for piece in parts for row in piece], dtype=np.int64)
-                done = [future.result() for future in futures]
-                made |= columns_of(names, len(candidates), order, done)
-            return made
+            made = columns_of(self.names, len(candidates), *_ended(begun))
+            try:
+                own_names = [metric.name for metric in self.own]
+                return made | columns_of(own_names, len(candidates), *_ended(own_begun))
+            except WorkersDiedError as error:
+                paths = ", ".join(metric.path for metric in self.own)
+                raise MetricError(
+                    f"the process of the metrics {paths} has ended: got {error} Expected functions "
+                    "that leave it alone, and memory for all of them. Look at what they do."
+                ) from error
 
         return wait
 
-    def _ask_own(self, *texts: Sequence[Any]) -> list[tuple[Doubles, IntArray]]:
-        try:
-            return self.own_pool.ask(score_with, self.own, *texts)
-        except WorkersDiedError as error:
-            paths = ", ".join(metric.path for metric in self.own)
-            raise MetricError(
-                f"the process of the metrics {paths} has ended: got {error} Expected functions "
-                "that leave it alone, and memory for all of them. Look at what they do."
-            ) from error
+
+_Scored = Sequence[tuple[Doubles, IntArray]]
+"""What a metric has of some rows, for each metric: scores and counts, as `Metric.rows` says."""
+
+
+def _ended(begun: Sequence[tuple[list[int], Future[Any]]]) -> tuple[IntArray, list[_Scored]]:
+    """Wait for pieces, and return their rows and what these have."""
+    scored = [future.result() for _, future in begun]
+    return np.array([row for piece, _ in begun for row in piece], dtype=np.int64), scored
 
 
 def _cut(rows: list[int]) -> list[list[int]]:
@@ -117,10 +112,7 @@ def _cut(rows: list[int]) -> list[list[int]]:
 
 
 def columns_of(
-    names: Sequence[str],
-    number: int,
-    rows: IntArray,
-    scored: Sequence[Sequence[tuple[Doubles, IntArray]]],
+    names: Sequence[str], number: int, rows: IntArray, scored: Sequence[_Scored]
 ) -> dict[str, pa.Array]:
     """Return the columns of metrics: of M rows of a table of N, scored in pieces, in their order.
 

@@ -26,9 +26,6 @@ _PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
 _CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}
 """The package by which sacreBLEU cuts texts of a language, and the extra of sacreBLEU with it."""
 
-_MILLISECONDS = {"bleu": 0.07, "chrf": 0.15, "chrf++": 0.19, "ter": 0.75, "rougel": 0.05}
-"""Of a core (Zen 4) for a pair of texts of 11 words."""
-
 CORPUS_METRICS = tuple(METRIC_COUNTS)
 """Metrics whose score of a corpus is not the mean of its rows."""
 
@@ -114,19 +111,6 @@ def no_numbers_warning(metrics: Mapping[str, Mapping[str, Any]]) -> str | None:
     if not names:
         return None
     return f"{', '.join(names)}: no row has a number. Look at what the metric needs of its rows."
-
-
-def speed_note(names: Sequence[str]) -> str:
-    """Say how many cores metrics need beside the device; of one's own nobody knows."""
-    known = [name for name in names if name in _MILLISECONDS]
-    others = [f"{name}: not known" for name in names if name not in _MILLISECONDS]
-    if known:
-        rate = 1000 / sum(_MILLISECONDS[name] for name in known)
-        words = (
-            f"{', '.join(known)}: some {rate:,.0f} short rows a second on each core that is free"
-        )
-        others = [words, *others]
-    return "; ".join(others)
 
 
 def identity_of(

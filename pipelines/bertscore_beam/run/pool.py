@@ -28,6 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -113,7 +114,12 @@ _MOST_NAMED = 5
 
 
 class WorkersDiedError(RuntimeError):
-    """Processes died more often than elements may be tried again."""
+    """Processes died more often than elements may be tried again; `death` says how the last did."""
+
+    def __init__(self, message: str, death: str = "") -> None:
+        """Make it, of a message that begins with the death."""
+        super().__init__(message)
+        self.death = death
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +249,29 @@ class Pool:
                 is_done = answer.is_last
                 yield from self.take(answer)[0]
 
+    def begin(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Begin to call a function in a child; the future gets what it returns."""
+        future: Future[Result] = Future()
+        found: list[Result] = []
+
+        def receive(answer: Answer) -> None:
+            try:
+                found.extend(self.take(answer)[0])
+            except BaseException as error:
+                self.failure = None  # the caller may go on
+                future.set_exception(error)
+            else:
+                if answer.is_last:
+                    future.set_result(found[0])
+
+        step = pickle.dumps(_CALL, pickle.HIGHEST_PROTOCOL)
+        asked = function, arguments
+        self.submit(step, _CALL.name(asked), asked, receive)
+        return future
+
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function in a child and return what it returns."""
-        try:
-            (result,) = self.results(_CALL, [(function, arguments)])
-        except BaseException:
-            self.failure = None  # the caller may go on
-            raise
-        return result  # type: ignore[no-any-return] # what the function returns
+        return self.begin(function, *arguments).result()
 
     def environment(self, number: int) -> dict[str, str]:
         """Return the environment variables of a child."""
@@ -269,16 +290,16 @@ class Pool:
             None if the elements may be tried again.
         """
         cause = cause or f"return code {code}"
-        message = (
-            f"a worker process died ({cause}) while working on {_listed(names)}. {_advice(code)}"
-        )
+        death = f"a worker process died ({cause})"
+        message = f"{death} while working on {_listed(names)}. {_advice(code)}"
         if not is_death(code):  # a new one would end in the same way
-            return WorkersDiedError(message)
+            return WorkersDiedError(message, death)
         with self.lock:
             self._deaths.append(names)
             deaths = list(self._deaths)
         if len(deaths) > self._restarts:
-            return WorkersDiedError(f"{message}{_earlier_deaths(deaths, self._restarts)}")
+            words = f"{message}{_earlier_deaths(deaths, self._restarts)}"
+            return WorkersDiedError(words, death)
         logger.warning(
             "%s A new process tries again (restart %d of %d).", message, len(deaths), self._restarts
         )

@@ -8,12 +8,7 @@ from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import reading_note
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.metrics.table import (
-    format_signatures,
-    no_numbers_warning,
-    speed_note,
-    tokenized_warning,
-)
+from bertscore_beam.metrics.table import format_signatures, no_numbers_warning, tokenized_warning
 from bertscore_beam.records.groups import no_groups_warning, read_caveats
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.show_groups import show_groups_scored
@@ -186,9 +181,7 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
         "estimated time": estimate_lines(compared),
         "idf": _idf_cell(compared),
         **(
-            {"other metrics": speed_note(metrics)}
-            if (metrics := compared.spec.metric_names)
-            else {}
+            {"other metrics": ", ".join(metrics)} if (metrics := compared.spec.metric_names) else {}
         ),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": compared.spec.folder.root,
