@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
@@ -24,23 +24,29 @@ from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
 from bertscore_beam.records.groups import table_to_bytes
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, run_to_bytes
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    nan_to_null,
+    run_to_bytes,
+)
 from bertscore_beam.run.identity import check_same_run, read_same_command
-from bertscore_beam.run.job import Run, Say
+from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.progress import Expected
-from bertscore_beam.run.publication import publish_files, readable_head
+from bertscore_beam.run.publication import Head, publish_files, readable_head
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.tune.judgements import read_judgements
+from bertscore_beam.tune.judgements import Judgements, read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
 from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
-from bertscore_beam.tune.result_files import RESULT_FILES, write_results
+from bertscore_beam.tune.result_files import RESULT_FILES, result_files, summary_of, write_layers
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
+from bertscore_beam.tune.tune_plan import IDENTITY, IDF_FOLDER, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core.errors import ConfigError, InputError, UnknownModelError
 from bertscore_core.model.layers import check_layer
@@ -57,14 +63,30 @@ def tune_job(options: TuneOptions, run: Run) -> Outcome:
         plan = _plan_tune(options, run.runner)
     if options.dry_run:
         return run.shown(lambda: show_plan(plan))
-    folder = run.take(plan.output)
+    folder, began = run.take(plan.output), time.time()
+    token = uuid.uuid4().hex
+    notes = {"run": token, "identity": IDENTITY, "options": options.describe()}
+    files = {RUN_FILE: run_to_bytes(notes)}
     with run.first_writing():
-        job = _begin_tune(plan, folder, run.say)
-    scores = {model.digest: _score_with_model(job, model, run) for model in plan.models}
-    others = other_scores(job)
+        head = _begin_tune(plan, folder, files[RUN_FILE])
+    for name, why in plan.missing.items():
+        run.say(f"{name} is left out: {why}")
+    if plan.device_note is not None:
+        run.say(f"The encoder runs on {plan.device_note}")
+    scores = {model.digest: _score_with_model(plan, folder, model, run) for model in plan.models}
+    others = other_scores(plan, run.say)
     run.say("Comparing the scores with people ...")
-    write_results(job, evaluate(plan, scores, others))
-    return _conclude_tune(job)
+    results = evaluate(plan, scores, others)
+    files |= result_files(plan, results)
+    registry = write_layers(plan, results)
+    summary = nan_to_null(summary_of(plan, results, registry, time.time() - began))
+    files[SUMMARY_FILE] = to_json(summary, indent=2)
+    with worker_errors():
+        earlier = (SUMMARY_FILE, RUN_FILE, *RESULT_FILES)
+        publish_files(folder, head, token, files, earlier=earlier)
+    return Outcome(
+        shown=show_results(summary, folder), document=summary, warnings=tuple(summary["warnings"])
+    )
 
 
 def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
@@ -105,9 +127,9 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
 def _check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
     overwrite = plan.options.overwrite
-    before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
+    before = read_same_command(folder, IDENTITY, may_be_damaged=overwrite)
     if not overwrite:
-        check_same_run(before, plan.identity)
+        check_same_run(before, IDENTITY)
 
 
 def _models(
@@ -152,41 +174,28 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     )
 
 
-def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
-    """Write down whose folder this is, and the texts of the workers."""
+def _begin_tune(plan: TunePlan, folder: OutputFolder, notes: bytes) -> Head | None:
+    """Write down whose folder this is, and the texts of the workers; return its head before."""
     _check_folder(plan, folder)
-    job = TuneJob(
-        plan=plan,
-        folder=folder,
-        run=uuid.uuid4().hex,
-        before=readable_head(folder),
-        started=time.time(),
-        say=say,
-    )
+    head = readable_head(folder)
     folder.delete_temporary()
-    notes = {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
-    job.files[RUN_FILE] = run_to_bytes(notes)
     if not folder.exists(RUN_FILE):
-        folder.replace_version(RUN_FILE, job.files[RUN_FILE], NOT_THERE)
-    _write_parts(job)
-    for name, why in plan.missing.items():
-        say(f"{name} is left out: {why}")
-    if plan.device_note is not None:
-        say(f"The encoder runs on {plan.device_note}")
-    return job
+        folder.replace_version(RUN_FILE, notes, NOT_THERE)
+    _write_parts(plan, folder)
+    return head
 
 
 # The phase of each model, which scores the judgements, and what it leaves.
 
 
-def _write_parts(job: TuneJob) -> None:
+def _write_parts(plan: TunePlan, folder: OutputFolder) -> None:
     """Write the texts of each part for the workers, and delete those of other judgements."""
-    names = {part.path for part in job.plan.parts}
-    folder = next(iter(names)).rpartition("/")[0]
-    present = {f"{folder}/{name}" for name in job.folder.files(folder)}
-    job.folder.delete(*sorted(present - names))
-    judgements = job.plan.judgements
-    for part in job.plan.parts:
+    names = {part.path for part in plan.parts}
+    below = next(iter(names)).rpartition("/")[0]
+    present = {f"{below}/{name}" for name in folder.files(below)}
+    folder.delete(*sorted(present - names))
+    judgements = plan.judgements
+    for part in plan.parts:
         if part.path not in present:
             rows = slice(part.first, part.first + part.rows)
             columns = {
@@ -194,28 +203,30 @@ def _write_parts(job: TuneJob) -> None:
                 "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
                 "group": judgements.groups[rows],
             }
-            job.folder.write(part.path, table_to_bytes(pa.table(columns)))
+            folder.write(part.path, table_to_bytes(pa.table(columns)))
 
 
-def _score_with_model(job: TuneJob, model: TuneModel, run: Run) -> ModelScores:
+def _score_with_model(
+    plan: TunePlan, folder: OutputFolder, model: TuneModel, run: Run
+) -> ModelScores:
     """Score all judgements with one model, but those of which there are scores."""
-    weightings, parts = job.plan.options.weightings, job.plan.parts
+    weightings, parts = plan.options.weightings, plan.parts
     # The names say of which texts the scores are, and how made.
     how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
     corpus = parts[0].name.partition("-")[0]
-    groups = range(len(job.plan.judgements.names)) if model.config.idf else ()
+    groups = range(len(plan.judgements.names)) if model.config.idf else ()
     scoring = ScoreParts(
         config=model.config,
         backend=model.settings.backend_version,
-        folder=job.folder,
+        folder=folder,
         weightings=weightings,
         scores=f"{SCORES_FOLDER}/{model.digest}/{how}",
         idf=tuple(f"{IDF_FOLDER}/{model.digest}/{corpus}-{group}.npz" for group in groups),
     )
-    present = {f"{SCORES_FOLDER}/{name}" for name in job.folder.files(SCORES_FOLDER)}
+    present = {f"{SCORES_FOLDER}/{name}" for name in folder.files(SCORES_FOLDER)}
     pending = [part for part in parts if scoring.name(part) not in present]
     if pending:
-        _count_idf(job, model, scoring.idf)
+        _count_idf(plan.judgements, folder, model, scoring.idf)
         expected = Expected(
             message=f"Scoring {sum(part.rows for part in pending):,} judgements with {model.name}",
             folder=SCORES_FOLDER,
@@ -224,9 +235,9 @@ def _score_with_model(job: TuneJob, model: TuneModel, run: Run) -> ModelScores:
             },
             unit="pairs",
         )
-        phases = tune_phases(scoring, job.plan.options.accelerator, pending)
+        phases = tune_phases(scoring, plan.options.accelerator, pending)
         run.do(phases, expected, plainly=len(pending) == 1)
-    return _read_all(job.folder, [scoring.name(part) for part in parts])
+    return _read_all(folder, [scoring.name(part) for part in parts])
 
 
 def tune_phases(
@@ -236,13 +247,14 @@ def tune_phases(
     return (Phase(name="ScoreParts", items=given(parts), step=scoring, accelerator=accelerator),)
 
 
-def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
-    judgements, tokenizer = job.plan.judgements, model.settings.tokenizer
+def _count_idf(
+    judgements: Judgements, folder: OutputFolder, model: TuneModel, paths: Sequence[str]
+) -> None:
     for group, path in enumerate(paths):
-        if job.folder.exists(path):
-            continue
-        texts = [text for row in judgements.of_group(group) for text in judgements.references[row]]
-        job.folder.write(path, tokenizer.count_documents(texts).to_bytes())
+        if not folder.exists(path):
+            rows = judgements.of_group(group)
+            texts = [text for row in rows for text in judgements.references[row]]
+            folder.write(path, model.settings.tokenizer.count_documents(texts).to_bytes())
 
 
 def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
@@ -263,16 +275,3 @@ def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
     f1 = scores[:, :, MEASURES.index("f1")]
     f1[:] = clipped_f1(f1, f1)
     return ModelScores(values=scores, seconds=seconds)
-
-
-def _conclude_tune(job: TuneJob) -> Outcome:
-    """Publish the results, and return what is shown."""
-    summary = from_json(job.files[SUMMARY_FILE])
-    earlier = (SUMMARY_FILE, RUN_FILE, *RESULT_FILES)
-    with worker_errors():
-        publish_files(job.folder, job.before, job.run, job.files, earlier=earlier)
-    return Outcome(
-        shown=show_results(summary, job.folder),
-        document=summary,
-        warnings=tuple(summary["warnings"]),
-    )

@@ -37,9 +37,9 @@ _TRUTH = {"true": "1", "false": "0"}
 _LACKS = {
     "people": "no_score_of_people",
     "labels": "no_label",
-    "group": "no_group",
-    "system": "no_system",
-    "item": "no_item",
+    "groups": "no_group",
+    "systems": "no_system",
+    "items": "no_item",
 }
 """Why a row cannot be used that has no value of one of these."""
 
@@ -58,45 +58,43 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
     if options.source_column is not None:
         sources = texts_from_column(column_of(table, options.source_column))
         values["sources"] = [text if isinstance(text, str) else None for text in sources]
-    if options.score_column is not None:
-        values["people"] = _numbers(table, options.score_column, "--score-column").tolist()
-    if options.label_column is not None:
-        values["labels"] = _labels(table, options.label_column).tolist()
-    keys = {"group": options.by, "system": options.system_column, "item": options.item_column}
-    return values | {what: _keys(table, name) for what, name in keys.items() if name is not None}
+    read = {"people": _numbers, "labels": _labels}
+    for what, (option, name) in options.columns.items():
+        if name is not None:
+            values[what] = read.get(what, _keys)(table, name, option)
+    return values
 
 
-def _keys(table: pa.Table, name: str) -> list[str | None]:
+def _keys(table: pa.Table, name: str, _: str) -> list[str | None]:
     """Return the values of a column of keys. An empty text is null: files of text have none."""
     return [value or None for value in keys_of(column_of(table, name)).of_rows]
 
 
-def _labels(table: pa.Table, name: str) -> Doubles:
-    values = _numbers(table, name, "--label-column")
-    wrong = np.isfinite(values) & ~np.isin(values, (0.0, 1.0))
-    if wrong.any():
+def _labels(table: pa.Table, name: str, option: str) -> list[float]:
+    values = _numbers(table, name, option)
+    wrong = [value for value in values if math.isfinite(value) and value not in (0, 1)]
+    if wrong:
         raise InputError(
-            f"the column {name!r} holds no labels: got {values[wrong][0]:g} in {wrong.sum()} rows; "
-            "expected 0 or 1, or false or true. Convert it, or name another one with "
-            "--label-column."
+            f"the column {name!r} holds no labels: got {wrong[0]:g} in {len(wrong)} rows; "
+            f"expected 0 or 1, or false or true. Convert it, or name another one with {option}."
         )
     return values
 
 
-def _numbers(table: pa.Table, name: str, option: str) -> Doubles:
+def _numbers(table: pa.Table, name: str, option: str) -> list[float]:
+    """Return the values of a column of numbers, NaN where there is none."""
     column = column_of(table, name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _parsed(column, name, option)
     try:
-        values = pc.cast(column, pa.float64()).to_numpy()
+        return pc.cast(column, pa.float64()).to_numpy().tolist()  # type: ignore[no-any-return]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
             f"the column {name!r} holds no numbers: got type {column.type}; expected a number in "
             f"each row, or null. Convert it, or name another one with {option}."
         ) from error
-    return np.array(values, dtype=np.float64)
 
 
 def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
@@ -228,14 +226,7 @@ def _fields(options: TuneOptions) -> TableFields:
 
 
 def _columns(options: TuneOptions) -> dict[str, str]:
-    named = {
-        "--score-column": options.score_column,
-        "--label-column": options.label_column,
-        "--by": options.by,
-        "--system": options.system_column,
-        "--key": options.item_column,
-    }
-    return {column: option for option, column in named.items() if column is not None}
+    return {name: option for option, name in options.columns.values() if name is not None}
 
 
 def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judgements:
@@ -248,22 +239,21 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
                 reasons[row] = reasons[row] or lack
     rows = np.array([row for row, reason in enumerate(reasons) if reason is None], dtype=np.int64)
 
-    def taken(name: str) -> Any:
-        return np.array([values[name][row] for row in rows]) if name in values else None
-
-    people = taken("people")
-    groups = taken("group") if "group" in values else np.full(len(rows), _WHOLE)
+    taken = {
+        what: np.array([values[what][row] for row in rows]) for what in _LACKS if what in values
+    }
+    people, groups = taken.get("people"), taken.get("groups", np.full(len(rows), _WHOLE))
     names, numbers = np.unique(groups, return_inverse=True)
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
         references=[only_strings(texts.references[row]) for row in rows],
         sources=[values["sources"][row] for row in rows] if "sources" in values else [],
         people=-people if people is not None and lower_is_better else people,
-        labels=taken("labels"),
+        labels=taken.get("labels"),
         names=tuple(map(str, names)),
         groups=numbers.astype(np.int64),
-        systems=taken("system"),
-        items=taken("item"),
+        systems=taken.get("systems"),
+        items=taken.get("items"),
         rows=rows,
         left_out=dict(sorted(Counter(reason for reason in reasons if reason).items())),
     )
@@ -271,19 +261,14 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
 
 def _check(judgements: Judgements, options: TuneOptions) -> None:
     left_out = "".join(f", {many:,} {why}" for why, many in judgements.left_out.items())
-    if not len(judgements):
-        raise InputError(
-            f"no judgement can be used: got 0 usable rows{left_out}; expected at least "
-            f"{options.min_rows}. Check the columns."
-        )
-    for group, name in enumerate(judgements.names):
+    for group, name in enumerate(judgements.names or (_WHOLE,)):
         own = judgements.of_group(group)
         where = "" if name == _WHOLE else f" in the group {name!r}"
         if len(own) < options.min_rows:
             raise InputError(
                 f"too few judgements{where}: got {len(own)} usable rows{left_out}; expected at "
-                f"least {options.min_rows}. Add rows, lower --min-rows, or leave the group out of "
-                "the files."
+                f"least {options.min_rows}. Check the columns, add rows, lower --min-rows, or "
+                "leave the group out of the files."
             )
         columns = {"--score-column": judgements.people, "--label-column": judgements.labels}
         for option, values in columns.items():

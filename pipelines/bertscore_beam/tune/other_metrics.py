@@ -22,8 +22,9 @@ from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.rouge import RougeL
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, metric_of, num_counts
+from bertscore_beam.run.job import Say
 from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.tune_plan import TuneJob
+from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_core.registry import known_languages
 from bertscore_core.stats.agreement import agreement_of_systems, system_means
 from bertscore_core.stats.score_statistics import Doubles
@@ -53,12 +54,12 @@ class OtherScores(NamedTuple):
     counts: IntArray
 
 
-def other_scores(job: TuneJob) -> dict[str, OtherScores]:
+def other_scores(plan: TunePlan, say: Say) -> dict[str, OtherScores]:
     """Score the judgements with the other metrics that are asked for, by their names."""
-    options, judgements, own = job.plan.options, job.plan.judgements, job.plan.own_metrics
+    options, judgements, own = plan.options, plan.judgements, plan.own_metrics
     languages, metrics = languages_of_rows(judgements, options.language), options.library_metrics
     if names := [*map(shown_name, metrics), *(metric.name for metric in own)]:
-        job.say(f"Scoring {len(judgements):,} judgements with {', '.join(names)} ...")
+        say(f"Scoring {len(judgements):,} judgements with {', '.join(names)} ...")
     made = {name: score_judgements(judgements, name, languages) for name in metrics}
     return made | own_scores(judgements, own)
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,14 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
-from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.folder import SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.loading import read_layers
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_picture import draw_layers
-from bertscore_beam.tune.tune_plan import TuneJob
+from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
 from bertscore_core.stats.estimates import first_best
@@ -31,20 +28,18 @@ RESULT_FILES = (TABLE, PARQUET, PICTURE, DIFFERENCES)
 _CORRELATIONS = ("pearson", "spearman", "kendall")
 
 
-def write_results(job: TuneJob, results: Results) -> None:
-    """Make the files of everything that a run has found."""
-    job.files[TABLE] = _csv(results.rows)
-    buffer = io.BytesIO()
+def result_files(plan: TunePlan, results: Results) -> dict[str, bytes]:
+    """Return the files of everything that a run has found, by name, but for the summary."""
+    statistic, buffer = plan.options.statistic, io.BytesIO()
     pq.write_table(pa.Table.from_pylist(results.rows, AGREEMENT), buffer)
-    job.files[PARQUET] = buffer.getvalue()
-    statistic = job.plan.options.statistic
-    job.files[PICTURE] = draw_layers(_of_bertscore(results.rows, statistic), statistic)
-    texts = differences(job.plan.judgements, results, job.plan.options.differences)
-    if texts:
-        job.files[DIFFERENCES] = _csv(texts)
-    written = _write_layers(job, results)
-    summary = nan_to_null(_summary(job, results, written))
-    job.files[SUMMARY_FILE] = to_json(summary, indent=2)
+    files = {
+        TABLE: _csv(results.rows),
+        PARQUET: buffer.getvalue(),
+        PICTURE: draw_layers(_of_bertscore(results.rows, statistic), statistic),
+    }
+    if texts := differences(plan.judgements, results, plan.options.differences):
+        files[DIFFERENCES] = _csv(texts)
+    return files
 
 
 def _csv(rows: Sequence[Row]) -> bytes:
@@ -55,34 +50,37 @@ def _csv(rows: Sequence[Row]) -> bytes:
     return text.getvalue().encode()
 
 
-def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, Any]:
-    judgements = job.plan.judgements
+def summary_of(
+    plan: TunePlan, results: Results, registry: str | None, seconds: float
+) -> dict[str, Any]:
+    """Return the summary of a run that took some seconds; it may have written to a registry."""
+    judgements = plan.judgements
     groups = {
         name or ALL_ROWS: len(judgements.of_group(number))
         for number, name in enumerate(judgements.names)
     }
     return {
-        "statistic": job.plan.options.statistic,
+        "statistic": plan.options.statistic,
         "rows": len(judgements),
         "left_out": dict(judgements.left_out),
         "unscored": results.compared.unscored,
         "groups": groups,
         "recommended": results.recommended,
-        "missing": list(job.plan.missing),
+        "missing": list(plan.missing),
         "signatures": {
-            **{model.name: model.signature.format() for model in job.plan.models},
-            **{metric.name: metric.signature for metric in job.plan.own_metrics},
+            **{model.name: model.signature.format() for model in plan.models},
+            **{metric.name: metric.signature for metric in plan.own_metrics},
         },
         "registry": registry,
-        "seconds": round(time.time() - job.started, 1),
-        "warnings": _warnings(job, results, groups),
+        "seconds": round(seconds, 1),
+        "warnings": _warnings(plan, results, groups),
         "agreement": results.rows,
     }
 
 
-def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list[str]:
-    words = [f"{name} was left out: {why}" for name, why in job.plan.missing.items()]
-    judgements = job.plan.judgements
+def _warnings(plan: TunePlan, results: Results, groups: Mapping[str, int]) -> list[str]:
+    words = [f"{name} was left out: {why}" for name, why in plan.missing.items()]
+    judgements = plan.judgements
     if judgements.left_out:
         counts = ", ".join(f"{many:,} {why}" for why, many in judgements.left_out.items())
         words.append(f"Judgements were left out: {counts}.")
@@ -96,10 +94,10 @@ def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list
             f"Few judgements in {least}: {groups[least]}. With 30, 95% intervals of a correlation "
             "held the true value in 91% of simulations, and in 82 to 87% where tails were heavy."
         )
-    if job.plan.options.statistic in _CORRELATIONS:
+    if plan.options.statistic in _CORRELATIONS:
         words += [
             f"Agreement is poor in {row['group']}: {row['statistic']} {row['value']:.3f} at best."
-            for row in _best_rows(results.rows, job.plan.options.statistic)
+            for row in _best_rows(results.rows, plan.options.statistic)
             if row["value"] < POOR
         ]
     return words
@@ -118,8 +116,9 @@ def _best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
     return [own[first_best(np.array([row["value"] for row in own]))] for own in by_group.values()]
 
 
-def _write_layers(job: TuneJob, results: Results) -> str | None:
-    options, judgements = job.plan.options, job.plan.judgements
+def write_layers(plan: TunePlan, results: Results) -> str | None:
+    """Add the recommended layers to the file of layers, if there is one, and return its name."""
+    options, judgements = plan.options, plan.judgements
     path = options.registry
     if path is None:
         return None

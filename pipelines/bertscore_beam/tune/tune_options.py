@@ -1,7 +1,7 @@
 """Options of `bertscore-beam tune`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import product
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import EncoderOptions
 from bertscore_beam.options.run_options import InputFormat, RunOptions
 from bertscore_beam.options.values import check_value
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, check_package
 
 _ALL_LAYERS = "all"
 _QUICK_METRICS = ("bleu", "chrf++", "rougel")
@@ -30,6 +30,15 @@ _EXTRA = ("matplotlib", "sacrebleu", "rouge_score", "MeCab")
 
 _OfRows = Literal["pearson", "spearman", "kendall", "auc"]
 _OfSystems = Literal["system_pearson", "system_accuracy", "system_soft_accuracy"]
+
+STATISTICS: Mapping[str, str] = {
+    **dict.fromkeys(("pearson", "spearman", "kendall", "darr"), "people"),
+    **dict.fromkeys(("item_kendall", "item_accuracy"), "people items"),
+    **dict.fromkeys(("system_pearson", "system_accuracy"), "people systems"),
+    "system_soft_accuracy": "people systems items",
+    "auc": "labels",
+}
+"""The statistics in their order in the results, and what each needs of the judgements."""
 
 
 class Weighting(NamedTuple):
@@ -173,6 +182,17 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         return () if self.metrics == _NO_METRICS else self.metrics
 
     @property
+    def columns(self) -> dict[str, tuple[str, str | None]]:
+        """Columns beside the texts: the option and the name, or None, by what they hold."""
+        return {
+            "people": ("--score-column", self.score_column),
+            "labels": ("--label-column", self.label_column),
+            "groups": ("--by", self.by),
+            "systems": ("--system", self.system_column),
+            "items": ("--key", self.item_column),
+        }
+
+    @property
     def weightings(self) -> tuple[Weighting, ...]:
         """The weightings to compare, in the order in which scores are kept."""
         matchings = ("greedy", "optimal") if self.matching == "both" else (self.matching,)
@@ -202,12 +222,8 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
 
     def check_packages(self) -> None:
         """Check for those of the extra."""
-        missing = [name for name in _EXTRA if find_spec(name) is None]
-        if missing:
-            raise ConfigError(
-                f"tune needs packages that are not installed: got no {', '.join(missing)}; "
-                "expected those of the extra 'tune'. In the checkout: pip install '.[tune]'."
-            )
+        for name in _EXTRA:
+            check_package(name, "tune", "tune")
 
     def _check_lists(self) -> None:
         for name in ("judgements", "layers", "metrics"):
@@ -231,42 +247,25 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
                 "--score-column is missing: got no column of people's scores, and none of labels; "
                 "expected one of them. Give --score-column NAME, or --label-column NAME."
             )
-        columns = self.score_column, self.system_column, self.item_column
-        has_scores, has_systems, has_items = (column is not None for column in columns)
+        needed = {
+            "choose_by": STATISTICS[self.statistic],
+            "lower_is_better": "people" if self.lower_is_better else "",
+            "hybrids": "people systems items" if self.hybrids else "",
+        }
+        for name, needs in needed.items():
+            columns = [self.columns[what] for what in needs.split()]
+            lacking = " and ".join(option for option, column in columns if column is None)
+            cure = f"Add {lacking}, or leave it out."
+            self._check(name, not lacking, "it only with the columns that it needs", cure)
         self._check(
-            "choose_by",
-            self.label_column is not None if self.statistic == "auc" else has_scores,
-            "a statistic of a column that is given",
-            "auc needs --label-column, the others need --score-column.",
-        )
-        self._check(
-            "choose_by",
-            has_systems or not self.statistic.startswith("system_"),
-            "a statistic of systems only with a column of them",
-            "Add --system.",
-        )
-        self._check(
-            "choose_by",
-            has_items or self.statistic != "system_soft_accuracy",
-            "soft accuracy, which compares systems item by item, only with items",
-            "Add --key.",
-        )
-        self._check(
-            "lower_is_better",
-            has_scores or not self.lower_is_better,
-            "it only with a column of scores",
-            "Leave it out.",
+            "hybrids",
+            not 0 < self.hybrids < _LEAST_HYBRIDS,
+            f"at least {_LEAST_HYBRIDS}, or 0 for none",
+            "Sample more, or leave it out.",
         )
         self._check(
             "registry",
             self.registry is None or self.matching != "optimal",
             "it only with greedy matching, by which `score` matches",
             "Leave it out, or give --matching both.",
-        )
-        is_whole = has_scores and has_systems and has_items
-        self._check(
-            "hybrids",
-            not self.hybrids or (self.hybrids >= _LEAST_HYBRIDS and is_whole),
-            f"at least {_LEAST_HYBRIDS}, and only of scores with systems and items",
-            "Add --score-column, --system and --key, or leave it out.",
         )

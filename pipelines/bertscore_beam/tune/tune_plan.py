@@ -1,14 +1,12 @@
-"""A tuning run: as it was planned, and once it has its output folder."""
+"""What a tuning run would do: the judgements, the models, and how both are cut."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.metrics.own import OwnMetric
-from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
-from bertscore_beam.run.job import Say
+from bertscore_beam.run.folder import MANIFEST_FOLDER
 from bertscore_beam.run.loading import describe_unknown_device
-from bertscore_beam.run.publication import Head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import Part
@@ -17,8 +15,9 @@ from bertscore_core.config import Settings
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
 
-_LAYOUT = "1"
-"""Version of the names and contents of the files in `_manifest`."""
+IDENTITY = {"command": "tune", "layout": "1"}
+"""What must be equal for two runs to share a folder: scores are found by their names. The layout is
+the version of the names and contents of the files in `_manifest`."""
 IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
 
 
@@ -88,26 +87,3 @@ class TunePlan:
     def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
         return describe_unknown_device(self.options, self.runner.threads, self.models[0].config)
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What must be equal for two runs to share a folder; scores are found by their names."""
-        return {"command": "tune", "layout": _LAYOUT}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneJob:
-    """A tuning run that has its folder; it began at a time in seconds since the epoch.
-
-    Attributes:
-        before: The head of the folder then.
-        files: What it publishes.
-    """
-
-    plan: TunePlan
-    folder: OutputFolder
-    run: str
-    before: Head | None
-    started: float
-    say: Say
-    files: dict[str, bytes] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import ModelScores
 from bertscore_beam.tune.other_metrics import OtherScores, corpus_agreement, shown_name
-from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_beam.tune.tune_options import STATISTICS, TuneOptions
 from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_core.errors import InputError
 from bertscore_core.specification import NOISE
@@ -187,27 +187,26 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     def over_systems(statistic: Callable[..., Any]) -> Callable[[JudgedGroup], Any]:
         return lambda rows: statistic(rows.people, rows.scores, rows.systems, rows.items, **how)
 
-    statistics: dict[str, Statistic] = {}
-    if judgements.people is not None:
-        statistics |= {
-            "pearson": over_rows(pearson),
-            "spearman": over_rows(spearman),
-            "kendall": over_rows(kendall),
-        }
-        if _is_raw(judgements.people):
-            statistics["darr"] = over_rows(darr)
-        if judgements.items is not None:
-            statistics["item_kendall"] = over_rows(within_item_kendall)
-            statistics["item_accuracy"] = over_rows(accuracy_with_ties)
-        if judgements.systems is not None:
-            of_systems = over_systems(system_agreement)
-            statistics["system_pearson"] = lambda rows: of_systems(rows)[0]
-            statistics["system_accuracy"] = lambda rows: of_systems(rows)[1]
-            if judgements.items is not None:
-                statistics["system_soft_accuracy"] = over_systems(soft_system_accuracy)
-    if judgements.labels is not None:
-        statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
-    return statistics
+    of_systems = over_systems(system_agreement)
+    statistics: dict[str, Statistic] = {
+        "pearson": over_rows(pearson),
+        "spearman": over_rows(spearman),
+        "kendall": over_rows(kendall),
+        "darr": over_rows(darr),
+        "item_kendall": over_rows(within_item_kendall),
+        "item_accuracy": over_rows(accuracy_with_ties),
+        "system_pearson": lambda rows: of_systems(rows)[0],
+        "system_accuracy": lambda rows: of_systems(rows)[1],
+        "system_soft_accuracy": over_systems(soft_system_accuracy),
+        "auc": lambda rows: auc(rows.labels, rows.scores, rows.items),
+    }
+    if judgements.people is None or not _is_raw(judgements.people):
+        del statistics["darr"]
+    return {
+        name: statistic
+        for name, statistic in statistics.items()
+        if all(getattr(judgements, what) is not None for what in STATISTICS[name].split())
+    }
 
 
 def hybrids_of(rows: JudgedGroup, options: TuneOptions) -> dict[str, Doubles]:

@@ -101,7 +101,7 @@ def test_the_digest_follows_texts_and_groups_alone(tmp_path):
             "too few systems for system_accuracy: got 1; expected at least 3",
         ),
         ({"human": 0.5}, {}, "are all the same: got 0.5 in 60 rows"),
-        ({"human": None}, {}, "no judgement can be used: got 0 usable rows, 60 no_score_of_people"),
+        ({"human": None}, {}, "too few judgements: got 0 usable rows, 60 no_score_of_people"),
         ({}, {"min_rows": 61}, "too few judgements: got 60 usable rows; expected at least 61"),
         ({}, {"by": "system", "min_rows": 21}, "too few judgements in the group 'middle': got 20"),
         ({"item": "a"}, {"item_column": "item"}, "are all of one item: got it in 60 rows"),
