@@ -70,9 +70,9 @@ def _keys(table: pa.Table, name: str, _: str) -> list[str | None]:
     return [value or None for value in keys_of(column_of(table, name)).of_rows]
 
 
-def _labels(table: pa.Table, name: str, option: str) -> list[float]:
+def _labels(table: pa.Table, name: str, option: str) -> list[float | None]:
     values = _numbers(table, name, option)
-    wrong = [value for value in values if math.isfinite(value) and value not in (0, 1)]
+    wrong = [value for value in values if _is_there(value) and value not in (0, 1)]
     if wrong:
         raise InputError(
             f"the column {name!r} holds no labels: got {wrong[0]:g} in {len(wrong)} rows; "
@@ -81,15 +81,18 @@ def _labels(table: pa.Table, name: str, option: str) -> list[float]:
     return values
 
 
-def _numbers(table: pa.Table, name: str, option: str) -> list[float]:
-    """Return the values of a column of numbers, NaN where there is none."""
+def _is_there(value: str | float | None) -> bool:
+    return value is not None and (isinstance(value, str) or math.isfinite(value))
+
+
+def _numbers(table: pa.Table, name: str, option: str) -> list[float | None]:
     column = column_of(table, name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _parsed(column, name, option)
+        return _parsed(column.to_pylist(), name, option)
     try:
-        return pc.cast(column, pa.float64()).to_numpy().tolist()  # type: ignore[no-any-return]
+        return pc.cast(column, pa.float64()).to_pylist()  # type: ignore[no-any-return]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
             f"the column {name!r} holds no numbers: got type {column.type}; expected a number in "
@@ -97,13 +100,13 @@ def _numbers(table: pa.Table, name: str, option: str) -> list[float]:
         ) from error
 
 
-def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
-    texts = [None if text is None else text.strip().lower() for text in column.to_pylist()]
+def _parsed(texts: Sequence[str | None], name: str, option: str) -> list[float | None]:
     values: list[float | None] = []
     wrong = []
     for row, text in enumerate(texts):
+        word = (text or "").strip().lower()
         try:
-            values.append(float(_TRUTH.get(text, text)) if text else None)
+            values.append(float(_TRUTH.get(word, word)) if word else None)
         except ValueError:
             wrong.append(row)
     if wrong:
@@ -113,7 +116,7 @@ def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
             f"the input); expected a number in each row, or none. Mend it, or name another one "
             f"with {option}."
         )
-    return pa.chunked_array([pa.array(values, pa.float64())])
+    return values
 
 
 _WHOLE = ""
@@ -233,9 +236,9 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
     texts = PairTexts.of(values["candidates"], values["references"], {})
     both = zip(values["bad_lines"], texts.reasons, strict=True)
     reasons = [bad or reason for bad, reason in both]
-    for name, lack in _LACKS.items():
-        for row, value in enumerate(values.get(name, ())):
-            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    for what, lack in _LACKS.items():
+        for row, value in enumerate(values.get(what, ())):
+            if not _is_there(value):
                 reasons[row] = reasons[row] or lack
     rows = np.array([row for row, reason in enumerate(reasons) if reason is None], dtype=np.int64)
 
