@@ -162,7 +162,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
     files = settings.files
     chosen = options.chosen_layers
-    layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))
+    layers = tuple(range(files.depth + 1)) if chosen is None else chosen
     for layer in layers:
         check_layer(layer, files.depth, files.name)
     return TuneModel(

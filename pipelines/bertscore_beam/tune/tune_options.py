@@ -11,7 +11,6 @@ from bertscore_beam.options.language_map import MaxLength, Revision
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import EncoderOptions
 from bertscore_beam.options.run_options import InputFormat, RunOptions
-from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError, check_package
 
 _ALL_LAYERS = "all"
@@ -171,8 +170,8 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
 
     @property
     def chosen_layers(self) -> tuple[int, ...] | None:
-        """Layers to compare; None for all."""
-        return None if self.layers == (_ALL_LAYERS,) else tuple(map(int, self.layers))
+        """Layers to compare, each once, from the lowest on; None for all."""
+        return None if self.layers == (_ALL_LAYERS,) else tuple(sorted({*map(int, self.layers)}))
 
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
@@ -216,10 +215,6 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         self._check_lists()
         self._check_statistics()
 
-    def _check(self, name: str, fine: bool, expected: str, cure: str) -> None:
-        value = self.statistic if name == "choose_by" else getattr(self, name)
-        check_value(name, value, fine=fine, expected=expected, cure=cure)
-
     def check_packages(self) -> None:
         """Check for those of the extra."""
         for name in _EXTRA:
@@ -229,9 +224,6 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         for name in ("judgements", "layers", "metrics"):
             fine = bool(getattr(self, name))
             self._check(name, fine, "at least one", "Leave it out for the default.")
-        for name in ("models", "layers", "metrics"):
-            values = getattr(self, name)
-            self._check(name, len(set(values)) == len(values), "each once", "Leave out the second.")
         self._check(
             "layers",
             self.layers == (_ALL_LAYERS,)
