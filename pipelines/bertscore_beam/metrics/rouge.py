@@ -30,14 +30,16 @@ takes 8 bytes."""
 class RougeL:
     """ROUGE-L for texts of one language.
 
-    Its words are those of rouge-score or, where `by_bleu` is set and the language is not English,
-    those of BLEU in lower case.
+    Its words are those of rouge-score, which drops other scripts: such rows have no score. With
+    `by_bleu` each row has one: words are those of BLEU in lower case but for English, of which a
+    text in another script agrees in no word.
     """
 
     def __init__(self, language: str, *, by_bleu: bool = False) -> None:
         """Make the metric."""
         self._is_own = is_own = not by_bleu or base_of(language) == "en"
         self._cut = "rouge-score" if is_own else tokenizer_of(language)
+        self._of_dropped = 0.0 if by_bleu else np.nan
         self._words: Tokenizer = DefaultTokenizer() if is_own else _WordsOfBleu(self._cut)
         self._scorer: Any = RougeScorer(["rougeL"], tokenizer=self._words)
 
@@ -48,7 +50,7 @@ class RougeL:
         scores = [
             self._scorer.score_multi(list(group), candidate)["rougeL"].fmeasure
             if not any(map(self._is_dropped, (candidate, *group)))
-            else np.nan
+            else self._of_dropped
             for candidate, group in zip(candidates, references, strict=True)
         ]
         return np.array(scores, np.float64), np.zeros((len(scores), 0), np.int64)

@@ -139,16 +139,17 @@ def score_rows(
     candidates: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> list[tuple[Doubles, IntArray]]:
-    """Score rows of one language with each metric; see `Metric.rows`.
-
-    A row that is too long for a metric has NaN and counts of 0: it must not hold up all others.
-    """
-    return [_score_rows(metric_of(name, language), candidates, references) for name in names]
+    """Score rows of one language with each metric; see `score_each`."""
+    return [score_each(metric_of(name, language), candidates, references) for name in names]
 
 
-def _score_rows(
+def score_each(
     metric: Metric, candidates: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[Doubles, IntArray]:
+    """Score rows with a metric; see `Metric.rows`.
+
+    A row that is too long for it has NaN and counts of 0: it must not hold up all others.
+    """
     pairs = zip(candidates, references, strict=True)
     fits = np.array([not metric.is_too_long(*pair) for pair in pairs], dtype=np.bool_)
     own, own_counts = metric.rows(

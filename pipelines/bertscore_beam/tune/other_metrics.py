@@ -21,7 +21,13 @@ from bertscore_beam.dump.columns import metric_column
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.rouge import RougeL
-from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, metric_of, num_counts
+from bertscore_beam.metrics.table import (
+    CORPUS_METRICS,
+    corpus_score,
+    metric_of,
+    num_counts,
+    score_each,
+)
 from bertscore_beam.run.job import Say
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TunePlan
@@ -91,20 +97,22 @@ def shown_name(name: str) -> str:
 
 
 def score_judgements(judgements: Judgements, name: str, languages: Sequence[str]) -> OtherScores:
-    """Score the judgements with a metric, those of each group by its language."""
+    """Score the judgements with a metric, those of each group by its language.
+
+    A row that is too long for it has NaN.
+    """
     values = np.full(len(judgements), np.nan)
     counts = np.zeros((len(judgements), num_counts(name)), dtype=np.int64)
     for group, language in enumerate(languages):
         rows = judgements.of_group(group)
         is_rouge = name == "rougel"
         metric = RougeL(language, by_bleu=True) if is_rouge else metric_of(name, language)
-        own, counts[rows] = metric.rows(
+        values[rows], counts[rows] = score_each(
+            metric,
             [judgements.candidates[row] for row in rows],
             [judgements.references[row] for row in rows],
         )
-        # A text that ROUGE-L cannot read agrees in no word.
-        values[rows] = np.nan_to_num(own) / _SCALES[name]
-    return OtherScores(values, counts)
+    return OtherScores(values / _SCALES[name], counts)
 
 
 def corpus_agreement(

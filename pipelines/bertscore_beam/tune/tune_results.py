@@ -388,7 +388,7 @@ def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, IntArray]:
             raise InputError(
                 f"too few judgements have scores: got {len(rows)} in "
                 f"{name or 'all'!r}; expected at least {plan.options.min_rows}. The texts of the "
-                "others have no tokens that weigh anything, or no number of a metric of your own. "
+                "others have no tokens that weigh anything, or no number of another metric. "
                 "Add rows, or lower --min-rows."
             )
     return positions

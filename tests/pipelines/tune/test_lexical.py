@@ -42,6 +42,20 @@ def test_texts_of_other_scripts_are_taken_apart_by_group(
     assert 0.3 < rouge.values[own[0]] < 1
 
 
+@pytest.mark.parametrize("name", ["ter", "rougel"])
+def test_a_row_that_would_take_hours_has_no_score_and_one_of_another_script_agrees_nowhere(
+    tmp_path, name
+):
+    long = " ".join(str(word) for word in range(30_000))
+    foreign = {"candidate": "Они ждут лодку.", "reference": "Они ждут паром."}
+    rows = [{"candidate": long, "reference": long}, foreign]
+    rows = [row | (rows[place] if place < 2 else {}) for place, row in enumerate(judgement_rows())]
+    found = score_judgements(made(tmp_path, rows), name, ["en"])
+    assert np.flatnonzero(np.isnan(found.values)).tolist() == [0]
+    assert not found.counts[0].any()
+    assert found.values[1] == pytest.approx(0 if name == "rougel" else -1 / 3)
+
+
 def test_systems_are_compared_with_people_by_their_corpus_scores(tmp_path):
     judgements = made(tmp_path, system_column="system")
     others = {name: score_judgements(judgements, name, ["de"]) for name in METRICS}
