@@ -1,11 +1,11 @@
-"""Statistics of many scores of random pairs: means, spreads, errors and quantiles.
+"""Statistics of many scores of random pairs: means, spreads and errors.
 
 Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
 bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
 would not. Sums are also kept by host, since pairs that share a host resemble each other: see
 `_host_robust_errors`.
 
-    part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
+    part 1 + part 2 + ... = Moments  ->  means, errors  ->  Baseline
 """
 
 import io
@@ -20,14 +20,7 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
-from bertscore_core.stats.score_statistics import (
-    SLACK,
-    Doubles,
-    bins_of,
-    effective_number,
-    is_clipped,
-    scores_at,
-)
+from bertscore_core.stats.score_statistics import SLACK, Doubles, effective_number, is_clipped
 from bertscore_core.sums import Sums, summed_by_key
 from bertscore_core.tokens import FloatArray, IntArray
 
@@ -136,17 +129,14 @@ def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
         )
 
 
-BINS = 200
-"""Bins of the histograms, each .01 wide, from -1 to 1."""
-
-_FORMAT = "bertscore-moments/2"
+_FORMAT = "bertscore-moments/3"
 
 MAX_PAIRS = 2**26
 """Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
 
 _SCALE = 2.0**36
 
-_OF_PAIRS = ("pairs", "sums", "squares", "histogram", "clipped")
+_OF_PAIRS = ("pairs", "sums", "squares", "clipped")
 _OF_HOSTS = ("host_sides", "host_pairs", "host_sums")
 
 
@@ -155,7 +145,6 @@ def _zeros(rows: int, names: Sequence[str]) -> dict[str, IntArray]:
         "pairs": (),
         "sums": (rows, 3),
         "squares": (rows, 4),
-        "histogram": (rows, 3, BINS),
         "clipped": (rows,),
         "host_sides": (HOST_BUCKETS,),
         "host_pairs": (HOST_BUCKETS,),
@@ -173,7 +162,6 @@ class Moments(Sums):
         sums: Precision, recall and F1 added up, in steps. Shape (L + 1, 3), int64.
         squares: Squares of precision, recall, F1 and of half of precision minus recall, added up,
             in steps. Shape (L + 1, 4), int64.
-        histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
         clipped: Number of F1 values that `is_clipped` names; see `of`. Shape (L + 1,), int64.
         host_sides: Sentences of each bucket of hosts: a pair with both from one bucket counts
             twice. Shape (HOST_BUCKETS,); 0 where hosts are not known.
@@ -184,7 +172,6 @@ class Moments(Sums):
     pairs: IntArray
     sums: IntArray
     squares: IntArray
-    histogram: IntArray
     clipped: IntArray
     host_sides: IntArray
     host_pairs: IntArray
@@ -223,7 +210,6 @@ class Moments(Sums):
             pairs=np.array(steps.shape[1], dtype=np.int64),
             sums=steps.sum(axis=1),
             squares=squares.astype(np.int64).sum(axis=1),
-            histogram=_histogram(values),
             clipped=beyond.sum(axis=1, dtype=np.int64),
             **_host_sums(steps, hosts),
         )
@@ -320,17 +306,6 @@ class Moments(Sums):
         halves = _deviation(self.squares[:, 3], self.gaps / 2, self.num_pairs)
         return 2 * halves / math.sqrt(max(self.num_pairs, 1))
 
-    def quantiles(self, shares: Sequence[float]) -> Doubles:
-        """Return the scores that given shares of the pairs are below, to the width of a bin.
-
-        Shape (Q, L + 1, 3) for Q shares from 0 to 1; NaN without pairs.
-        """
-        if not self.num_pairs:
-            return np.full((len(shares), self.rows, 3), np.nan)
-        ranks = np.asarray(shares, dtype=np.float64) * self.num_pairs
-        columns = [scores_at(ranks, counts) for counts in self.histogram.reshape(-1, BINS)]
-        return np.stack(columns, axis=-1).reshape(len(shares), self.rows, 3)
-
     def baseline(self, name: str) -> Baseline:
         """Return the means as a table to rescale with.
 
@@ -380,7 +355,6 @@ class Moments(Sums):
             if not (
                 (np.diff(buckets) > 0).all()
                 and (buckets >= 0).all()
-                and (moments.histogram.sum(axis=-1) == moments.pairs).all()
                 and (moments.host_pairs <= moments.host_sides).all()
                 and moments.host_sides.sum() in (0, 2 * moments.pairs)
             ):
@@ -417,15 +391,6 @@ def _check_number(pairs: int) -> None:
             f"{pairs} pairs are more than can be added up exactly; expected at most {MAX_PAIRS}. "
             "Take fewer pairs."
         )
-
-
-def _histogram(values: Doubles) -> IntArray:
-    rows = len(values)
-    bins = bins_of(values, BINS)
-    # One count over all rows and measures: each has BINS numbers of its own.
-    cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
-    flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
-    return flat.reshape(rows, 3, BINS).astype(np.int64)
 
 
 def _deviation(squares: IntArray, means: Doubles, pairs: int) -> Doubles:

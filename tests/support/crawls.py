@@ -12,9 +12,7 @@ from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import CRAWL, wet_bytes, wet_name, write_crawl
 
 LANGUAGES = ("en", "de")
-TABLES = tuple(
-    f"{language}/bert.{kind}" for language in LANGUAGES for kind in ("tsv", "json", "png")
-)
+TABLES = tuple(f"{language}/bert.{kind}" for language in LANGUAGES for kind in ("tsv", "json"))
 NAMES = [wet_name(number) for number in range(4)]
 """Names of the files of a crawl, if no other number of them is asked for."""
 

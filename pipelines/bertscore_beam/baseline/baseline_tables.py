@@ -14,7 +14,6 @@ from bertscore_beam.baseline.baseline_plan import (
     list_tables,
 )
 from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRecord, table_path
-from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null
@@ -126,10 +125,8 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
 #
 # <model>.tsv   LAYER,P,R,F
 # <model>.json  its description, see `write_table`
-# <model>.png   how the scores of random pairs are distributed
 
-_PICTURE_SUFFIX = ".png"
-_SUFFIXES = (TABLE_SUFFIX, _PICTURE_SUFFIX, DESCRIPTION_SUFFIX)
+_SUFFIXES = (TABLE_SUFFIX, DESCRIPTION_SUFFIX)
 
 
 def write_table(
@@ -140,11 +137,10 @@ def write_table(
     moments: Moments,
     idf: IdfTable | None,
 ) -> dict[str, Any]:
-    """Write the three files of a language and model and return the description."""
+    """Write both files of a language and model and return the description."""
     path = table_path(pairs.language, model.name)
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
-    title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
     plan, options, signature = job.plan, job.options, model.signature
     if idf is not None:
         signature = replace(signature, idf=idf.fingerprint)
@@ -180,7 +176,6 @@ def write_table(
         },
     }
     text = json.dumps(description, indent=1, ensure_ascii=False)
-    job.files[stem + _PICTURE_SUFFIX] = draw_distributions(moments, title)
     job.files[stem + DESCRIPTION_SUFFIX] = text.encode()
     job.files[path] = table.encode()
     return description

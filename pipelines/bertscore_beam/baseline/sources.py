@@ -28,7 +28,7 @@ from bertscore_core.errors import BertScoreError, InputError
 # Names of all files in the output folder of a baseline job.
 #
 #     OUT/<language>/<model>.tsv               LAYER,P,R,F: the layout of bert-score's own tables
-#     OUT/<language>/<model>.json, .png        how it was made, its errors; score distributions
+#     OUT/<language>/<model>.json              how it was made, its errors
 #     OUT/_sentences/<digest>.pq               sentences of a file, and its record; see `extract`
 #     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
 #     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record

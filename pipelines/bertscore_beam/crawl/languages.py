@@ -98,7 +98,7 @@ def _standard_tag(code: str) -> str | None:
     return _OTHER_NAMES.get(tag, tag)
 
 
-_PACKAGES = ("langcodes", "matplotlib", "sacrebleu")
+_PACKAGES = ("langcodes", "sacrebleu")
 _PACKAGES_OF_PAGES = ("pycld2", "regex", "sentencex")
 """Those that only reading web pages needs. Both together are the extra `baseline`."""
 

@@ -1,6 +1,6 @@
 """The picture of layers: agreement with people by layer, as in the paper's figure.
 
-It is drawn as the pictures of `baseline` are: without a display, in colours that colour-blind
+It is drawn without a display, in colours that colour-blind
 readers can distinguish, the same bytes for the same numbers.
 """
 

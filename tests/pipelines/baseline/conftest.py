@@ -5,28 +5,9 @@ import shutil
 
 import pytest
 
-from bertscore_beam.baseline import baseline_tables
-from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import DONE
 from tests.support.crawls import make_crawl, read_tables, run_baseline
-
-_drawn: dict[tuple[bytes, str], bytes] = {}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def pictures_are_drawn_once():
-    """Let equal tables share their picture, which takes longer than all else of a small run."""
-
-    def draw(moments, title):
-        key = (moments.to_bytes(), title)
-        if key not in _drawn:
-            _drawn[key] = draw_distributions(moments, title)
-        return _drawn[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(baseline_tables, "draw_distributions", draw)
-        yield
 
 
 @pytest.fixture(scope="session")
