@@ -16,7 +16,7 @@ from bertscore_beam.baseline import job as of_baseline, sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.collect_sentences import read_phases
 from bertscore_beam.baseline.layer_moments import ScorePairParts
-from bertscore_beam.baseline.sample import pair_phases, sample_phases
+from bertscore_beam.baseline.sample import pair_phases
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.idf import job as of_idf
 from bertscore_beam.idf.counting import Counting
@@ -107,8 +107,7 @@ def _baseline_pipelines(
     scoring = Runner.of(options.for_scoring)
     source = sources.Source(options=options, languages=(), policy=FetchPolicy())
     yield Pipeline.of("read", runner, read_phases(source, folder, options.downloads))
-    yield Pipeline.of("sample", runner, sample_phases(folder, options))
-    yield Pipeline.of("pair", runner, pair_phases(folder, options.seed, {}))
+    yield Pipeline.of("pair", runner, pair_phases(folder, options.seed))
     if options.idf:
         counted = of_baseline.count_phases(folder, ScorerConfig(idf=True))
         yield Pipeline.of("count", scoring, counted)

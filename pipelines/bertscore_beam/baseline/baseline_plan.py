@@ -184,13 +184,10 @@ def _check_pairs(
 
 
 def _scored_pairs(folder: OutputFolder, language: str) -> int:
-    sample = sources.read_record(folder, sources.sample_record_path(language))
-    pairs = sources.read_record(folder, sources.pairs_record_path(language))
-    if not pairs or pairs.get("sample") != sample.get("digest"):
+    record = sources.read_record(folder, language)
+    if record is None or not folder.files(f"{sources.MOMENTS_FOLDER}/{language}"):
         return 0
-    scored = folder.files(f"{sources.MOMENTS_FOLDER}/{language}")
-    sentences = sample.get("found")
-    return sentences // 2 if scored and isinstance(sentences, int) else 0
+    return record.rows
 
 
 def _check_weights(

@@ -13,7 +13,7 @@ from bertscore_beam.baseline.baseline_plan import (
     BaselinePlan,
     list_tables,
 )
-from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRecord, table_path
+from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, table_path
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null
@@ -132,7 +132,6 @@ _SUFFIXES = (TABLE_SUFFIX, DESCRIPTION_SUFFIX)
 def write_table(
     job: BaselineJob,
     model: BaselineModel,
-    sample: SampleRecord,
     pairs: PairsRecord,
     moments: Moments,
     idf: IdfTable | None,
@@ -156,23 +155,23 @@ def write_table(
         "checks": check_moments(moments),
         "sample": {
             "seed": options.seed,
-            "sentences": sample.found,
-            "digest": sample.digest,
+            "sentences": pairs.found,
+            "digest": pairs.sample,
             "pairs_digest": pairs.digest,
             "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
             "hosts_known": moments.knows_hosts,
             "effective_hosts": nan_to_null(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
-            "sentences_per_host": sample.host_cap,
+            "sentences_per_host": pairs.host_cap,
             "min_words": options.words.least,
             "max_words": options.words.most,
         },
         "source": {
             "name": plan.source.shown,
-            "listing": sample.listing,
+            "listing": pairs.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            **sample.files,
+            **pairs.files,
         },
     }
     text = json.dumps(description, indent=1, ensure_ascii=False)
@@ -181,14 +180,14 @@ def write_table(
     return description
 
 
-def stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
+def stale_tables(folder: OutputFolder, pairs: Mapping[str, PairsRecord]) -> list[str]:
     """Return the tables of languages that have another sample now."""
     stale = []
     for stem in list_tables(folder.files()):
-        sample = samples.get(stem.partition("/")[0])
-        if sample is not None:
+        record = pairs.get(stem.partition("/")[0])
+        if record is not None:
             description = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
-            if description["sample"]["digest"] != sample.digest:
+            if description["sample"]["digest"] != record.sample:
                 stale.append(stem)
     return stale
 

@@ -1,4 +1,4 @@
-"""Read as many files as every language needs, and take its sample."""
+"""Read as many files as every language needs, and pair its sentences."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,20 @@ from functools import partial
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
-from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_phases
+from bertscore_beam.baseline.sample import pair_phases
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
+    PAIRS_FOLDER,
     SENTENCES_FOLDER,
-    SampleRecord,
+    PairsRecord,
     SentenceFile,
     Source,
     SourceFiles,
     failed_path,
+    pairs_record_path,
     read_record,
-    sample_path,
-    sample_record_path,
-    write_record,
 )
 from bertscore_beam.crawl.fetch import CrawlFileError
-from bertscore_beam.crawl.sampling import Hashes
 from bertscore_beam.crawl.warc import RECORDS, RECORDS_BROKEN
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run.folder import OutputFolder, read_run, write_run
@@ -42,8 +40,8 @@ _SHOWN = 5
 """Failed files that an error names."""
 
 
-def collect_samples(job: BaselineJob, run: Run) -> dict[str, SampleRecord]:
-    """Take the sample of every language, from as many files as that needs.
+def collect_pairs(job: BaselineJob, run: Run) -> dict[str, PairsRecord]:
+    """Sample and pair the sentences of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
     full, or no file is left, or `max_files` are read. The number depends on that language and its
@@ -55,11 +53,11 @@ def collect_samples(job: BaselineJob, run: Run) -> dict[str, SampleRecord]:
         SignatureError: The source holds other files than when the folder was begun.
     """
     source, options = job.plan.source, job.options
-    samples = {code: known for code in source.languages if (known := _find_sample(job, code))}
-    missing = [code for code in source.languages if code not in samples]
-    job.index.refresh()
+    there = {code: read_record(job.folder, code) for code in source.languages}
+    records = {code: one for code, one in there.items() if one is not None and one.fits(options)}
+    missing = [code for code in source.languages if code not in records]
     if not missing and options.crawl:  # whose files never change
-        return samples
+        return records
     files = source.files()
     _check_same_files(job, files)
     limits = {code: len(files[code].names) for code in missing}
@@ -67,26 +65,24 @@ def collect_samples(job: BaselineJob, run: Run) -> dict[str, SampleRecord]:
     if not options.sentences:  # sentences that are given are all read
         limits = {code: min(listed, options.max_files) for code, listed in limits.items()}
         reading = {code: min(limit, options.first_files) for code, limit in limits.items()}
+    job.index.refresh()
     while reading:
         _read_files(job, run, files, reading)
-        _take_samples(job, run, files, reading)
+        asked = [_record(job, code, files[code], n, limits[code]) for code, n in reading.items()]
         following = {}
-        for code, number in reading.items():
-            sample = read_sample(job.folder, code)
-            size, asked_for = len(sample), 2 * options.pairs
-            # Only the last record is kept: a run that is killed before takes the same steps again,
+        for code, record in _draw_pairs(job, run, asked).items():
+            records[code] = record
+            # Only the last record counts: a run that is killed before takes the same steps again,
             # which is quick, since the files are read already.
-            if size < asked_for and number < limits[code]:
-                following[code] = _next_number(job, size, number, limits[code])
+            if not record.is_done:
+                number = reading[code]
+                following[code] = _next_number(job, record.found, number, limits[code])
                 job.say(
-                    f"{code}: {size:,} of {asked_for:,} sentences in {number} files; "
+                    f"{code}: {record.found:,} of {record.wanted:,} sentences in {number} files; "
                     f"reading {following[code]} files in all."
                 )
-            else:
-                samples[code] = _record(job, code, files[code], number, sample)
-                write_record(job.folder, sample_record_path(code), samples[code])
         reading = following
-    return samples
+    return {code: records[code] for code in source.languages}
 
 
 def read_phases(
@@ -100,17 +96,6 @@ def read_phases(
     lanes = given(lanes_of_files(files, downloads))
     step = Each(partial(read_lane, source=source, folder=folder), lane_name)
     return (Phase(name="ReadLanes", items=lanes, step=step),)
-
-
-def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
-    try:
-        record = SampleRecord(**read_record(job.folder, sample_record_path(language)))
-        if not record.fits(job.options):
-            return None
-        sample = read_sample(job.folder, language)
-    except (FileNotFoundError, EOFError, ValueError, TypeError):
-        return None
-    return record if sample_digest(sample) == record.digest else None
 
 
 def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> None:
@@ -217,35 +202,38 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
     ]
 
 
-def _take_samples(
-    job: BaselineJob, run: Run, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> None:
-    job.folder.delete(
-        *(path(code) for code in reading for path in (sample_record_path, sample_path))
-    )
-    lanes = [
-        lane
-        for code, number in reading.items()
-        for lane in lanes_of(code, job.index.paths(code, files[code].names[:number]))
-    ]
-    expected = Expected(message=f"Sampling sentences of {', '.join(reading)}")
-    run.do(sample_phases(job.folder, job.options, lanes), expected)
+def _draw_pairs(job: BaselineJob, run: Run, asked: Sequence[PairsRecord]) -> dict[str, PairsRecord]:
+    """Sample and pair the sentences of the files that records name."""
+    folder, codes = job.folder, [record.language for record in asked]
+    for code in codes:
+        old = folder.files(f"{PAIRS_FOLDER}/{code}")
+        # First the record, without which the parts count for nothing.
+        folder.delete(pairs_record_path(code))
+        folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
+    drawings = []
+    for record in asked:
+        names = [file["file"] for file in record.files["files"]]
+        drawings.append((record, tuple(job.index.paths(record.language, names))))
+    expected = Expected(message=f"Pairing sentences of {', '.join(codes)}")
+    run.do(pair_phases(folder, job.options.seed, drawings), expected)
+    written = {code: read_record(folder, code) for code in codes}
+    return {code: record for code, record in written.items() if record is not None}
 
 
 def _record(
-    job: BaselineJob, language: str, files: SourceFiles, number: int, sample: Hashes
-) -> SampleRecord:
+    job: BaselineJob, language: str, files: SourceFiles, number: int, limit: int
+) -> PairsRecord:
+    """Return what is known of a sample of a language's first files before it is taken."""
     names, options = files.names[:number], job.options
     read = job.index.files(language, names).values()
     prefix = f"{language}/" if options.given else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
-    return SampleRecord(
+    return PairsRecord(
         language=language,
         wanted=2 * options.pairs,
-        found=len(sample),
         host_cap=options.sentences_per_host,
         listing=files.digest,
-        digest=sample_digest(sample),
+        is_last=number == limit,
         files={
             "files_listed": len(files.names),
             "first_files": options.first_files,

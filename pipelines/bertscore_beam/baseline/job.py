@@ -3,8 +3,7 @@
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
 Reading and sampling are repeated while a language lacks sentences. Counting idf and scoring are
-done for one model after the other, pairing for all languages together on a service, and here for
-one after the other. What an earlier run finished is not done again.
+done for one model after the other. What an earlier run finished is not done again.
 """
 
 import time
@@ -22,7 +21,7 @@ from bertscore_beam.baseline.baseline_plan import (
     list_tables,
     prepare_baseline,
 )
-from bertscore_beam.baseline.collect_sentences import collect_samples
+from bertscore_beam.baseline.collect_sentences import collect_pairs
 from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.baseline.layer_moments import (
     CountParts,
@@ -30,7 +29,6 @@ from bertscore_beam.baseline.layer_moments import (
     ScorePairParts,
     merge_tables,
 )
-from bertscore_beam.baseline.sample import make_pairs
 from bertscore_beam.files.checked import digest_of, from_json, to_json
 from bertscore_beam.files.reach import before_work
 from bertscore_beam.run.endings import worker_errors
@@ -55,11 +53,11 @@ def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
     folder = run.take(plan.output)
     with run.first_writing():
         job = begin_baseline(plan, folder, run.say)
-    samples = collect_samples(job, run)
-    for stale in baseline_tables.stale_tables(folder, samples):
+    pairs = collect_pairs(job, run)
+    for stale in baseline_tables.stale_tables(folder, pairs):
         run.say(f"{stale} was made from another sample and is left out.")
         job.stale.append(stale)
-    _make_tables(job, run, samples, make_pairs(job, run, samples))
+    _make_tables(job, run, pairs)
     return _conclude_baseline(job)
 
 
@@ -100,25 +98,20 @@ def _is_of_other_input(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     )
 
 
-def _make_tables(
-    job: BaselineJob,
-    run: Run,
-    samples: Mapping[str, sources.SampleRecord],
-    pairs: Mapping[str, sources.PairsRecord],
-) -> None:
+def _make_tables(job: BaselineJob, run: Run, pairs: Mapping[str, sources.PairsRecord]) -> None:
     """Score the pairs with every model; write the tables and the summary."""
     tables, unusable = [], []
     for model in job.plan.models:
         parts = {
-            code: _parts(model, record) for code, record in pairs.items() if code in model.languages
+            code: _parts(model, record)
+            for code, record in pairs.items()
+            if code in model.languages and record.parts
         }
         idf = _count_idf(job, run, model, parts)
         moments = _score_with_model(job, run, model, parts)
         for language, sums in moments.items():
             try:
-                made = baseline_tables.write_table(
-                    job, model, samples[language], pairs[language], sums, idf[language]
-                )
+                made = baseline_tables.write_table(job, model, pairs[language], sums, idf[language])
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
                 table = sources.table_path(language, model.name)
@@ -129,7 +122,7 @@ def _make_tables(
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
-            "languages": {code: _sample_row(samples[code]) for code in job.plan.source.languages},
+            "languages": {code: _sample_row(record) for code, record in pairs.items()},
         }
     )
     job.files[SUMMARY_FILE] = to_json(summary, indent=2)
@@ -147,11 +140,11 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sample_row(sample: sources.SampleRecord) -> dict[str, Any]:
-    files = sample.files
+def _sample_row(record: sources.PairsRecord) -> dict[str, Any]:
+    files = record.files
     return {
-        "sentences": sample.found,
-        "wanted": sample.wanted,
+        "sentences": record.found,
+        "wanted": record.wanted,
         "files": len(files["files"]),
         "failed_files": len(files["failed"]),
         "records": files["records"],

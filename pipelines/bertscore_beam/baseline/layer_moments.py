@@ -6,15 +6,13 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from pathlib import PurePath
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.baseline.sources import MOMENTS_FOLDER, pairs_record_path
+from bertscore_beam.baseline.sources import MOMENTS_FOLDER, read_pairs
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
-from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
@@ -66,17 +64,10 @@ class CountParts:
         return part.pairs
 
 
-def _read_pairs(part: PairsToScore, folder: OutputFolder) -> pa.Table:
-    record = pairs_record_path(PurePath(part.pairs).parent.name)
-    cure = f"Delete {record!r} and run the same command again: it pairs the sentences once more."
-    with open_kept(folder.path(part.pairs), cure, digest=part.digest) as file:
-        return file.read()
-
-
 def _count(
     part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
 ) -> Iterator[list[tuple[str, IdfTable]]]:
-    table = _read_pairs(part, folder).select(["candidate", "reference"])
+    table = read_pairs(folder, part.pairs, part.digest).select(["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
     counters.count(counters.DOCUMENTS_COUNTED, len(texts))
     yield [(part.idf, tokenizer.count_documents(texts, part.corpus))]
@@ -108,7 +99,7 @@ class ScorePairParts:
 
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
-    table = _read_pairs(part, folder)
+    table = read_pairs(folder, part.pairs, part.digest)
     idf = _read_idf(folder, part.idf, part.corpus) if part.idf else None
     work = Work()
     with activity.report_fraction(

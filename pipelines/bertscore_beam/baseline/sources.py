@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
+from pathlib import PurePath
 from typing import Any
+
+import pyarrow as pa
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
@@ -14,6 +17,7 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
+from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
@@ -30,8 +34,7 @@ from bertscore_core.errors import BertScoreError, InputError
 #     OUT/<language>/<model>.tsv               LAYER,P,R,F: the layout of bert-score's own tables
 #     OUT/<language>/<model>.json              how it was made, its errors
 #     OUT/_sentences/<digest>.pq               sentences of a file, and its record; see `extract`
-#     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
-#     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
+#     OUT/_pairs/<language>/<part>.parquet     random pairs of a sample; <language>.json: the record
 #     OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
 #     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
 #     OUT/_failed/<file>.json                  a file that could not be read, and why; given
@@ -45,18 +48,14 @@ from bertscore_core.errors import BertScoreError, InputError
 # The name of a model whose tables are of idf-weighted scores ends in `.idf`, so that a folder may
 # hold both.
 
-LAYOUT = "3"
-"""Version of this layout. The second had blocks of files, with a record for each."""
+LAYOUT = "4"
+"""Version of this layout. The third kept samples, and a record of each."""
 SENTENCES_FOLDER = "_sentences"
-_SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
 IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
-DATA_FOLDERS = (
-    *(FAILED_FOLDER, SENTENCES_FOLDER, _SAMPLE_FOLDER),
-    *(PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER),
-)
+DATA_FOLDERS = (FAILED_FOLDER, SENTENCES_FOLDER, PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER)
 """What others are made of first."""
 
 
@@ -68,16 +67,6 @@ def table_path(language: str, model: str) -> str:
 def failed_path(name: str) -> str:
     """Return the path of the note that says why a file could not be read."""
     return f"{FAILED_FOLDER}/{name}.json"
-
-
-def sample_path(language: str) -> str:
-    """Return the path of the priorities of a language's sample."""
-    return f"{_SAMPLE_FOLDER}/{language}.npy"
-
-
-def sample_record_path(language: str) -> str:
-    """Return the path of the record of a language's sample."""
-    return f"{_SAMPLE_FOLDER}/{language}.json"
 
 
 def pairs_path(language: str, part: str) -> str:
@@ -100,40 +89,7 @@ def moments_folder(language: str, model: str) -> str:
     return f"{MOMENTS_FOLDER}/{language}/{model}"
 
 
-# What the output folder records of samples and pairs, so that a later run knows what is done.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleRecord:
-    """The sample of one language, how it was taken, and what became of pages and sentences.
-
-    Attributes:
-        listing: Digest of the names of the source's files.
-        digest: Digest of the sample.
-        files: What the description says of the files: how many there were, which failed, and of
-            those read name, size, digest and sentences.
-    """
-
-    language: str
-    wanted: int
-    found: int
-    host_cap: int
-    listing: str
-    digest: str
-    files: Mapping[str, Any]
-
-    def fits(self, options: BaselineOptions) -> bool:
-        """Tell whether a run would take the same sample; files that failed are tried again."""
-        files, read = self.files, len(self.files["files"])
-        same = (self.wanted, self.host_cap, files["first_files"]) == (
-            2 * options.pairs,
-            options.sentences_per_host,
-            options.first_files,
-        )
-        enough = self.found == self.wanted or read == files["files_listed"]
-        bounded = bool(options.sentences) or read <= options.max_files
-        ends_alike = enough or files["max_files"] == options.max_files
-        return same and not files["failed"] and bounded and ends_alike
+# What the output folder records of pairs, so that a later run knows what is done.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,22 +104,43 @@ class PairPart:
     name: str
     rows: int
     same_host: int
-    overlap: Overlap
     digest: str
+    overlap: Overlap = ()
+
+    @property
+    def path(self) -> str:
+        """Path of the file."""
+        return pairs_path(self.language, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRecord:
-    """The pairs of one language: the digest of their sample, and the files that hold them."""
+    """The sample of one language, how it was taken, its pairs, and what became of the files.
+
+    Attributes:
+        wanted: Sentences asked for.
+        listing: Digest of the names of the source's files.
+        files: What the description says of the files: how many there were, which failed, and of
+            those read name, size, digest and sentences.
+        is_last: Whether no more files would be read: else a sample that is too small has no pairs.
+        found: Sentences of the sample.
+        sample: Digest of the sample.
+    """
 
     language: str
-    sample: str
-    parts: tuple[PairPart, ...]
+    wanted: int
+    host_cap: int
+    listing: str
+    files: Mapping[str, Any]
+    is_last: bool
+    found: int = 0
+    sample: str = ""
+    parts: tuple[PairPart, ...] = ()
 
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "PairsRecord":
-        """Make it of what `read_record` returns."""
-        return cls(**{**fields, "parts": tuple(PairPart(**part) for part in fields["parts"])})
+    @property
+    def is_done(self) -> bool:
+        """Whether the sample has its pairs."""
+        return self.is_last or self.found == self.wanted
 
     @property
     def digest(self) -> str:
@@ -175,16 +152,43 @@ class PairsRecord:
         """Number of pairs."""
         return sum(part.rows for part in self.parts)
 
+    def fits(self, options: BaselineOptions) -> bool:
+        """Tell whether a run would take the same sample; files that failed are tried again."""
+        files, read = self.files, len(self.files["files"])
+        same = (self.wanted, self.host_cap, files["first_files"]) == (
+            2 * options.pairs,
+            options.sentences_per_host,
+            options.first_files,
+        )
+        enough = self.found == self.wanted or read == files["files_listed"]
+        bounded = bool(options.sentences) or read <= options.max_files
+        ends_alike = enough or files["max_files"] == options.max_files
+        return same and self.is_done and not files["failed"] and bounded and ends_alike
 
-def write_record(folder: OutputFolder, path: str, record: SampleRecord | PairsRecord) -> None:
+
+def write_record(folder: OutputFolder, record: PairsRecord) -> None:
     """Write a record as JSON, with a digest of it."""
-    folder.write(path, to_json({"record": asdict(record)}, indent=1))
+    folder.write_json(pairs_record_path(record.language), asdict(record))
 
 
-def read_record(folder: OutputFolder, path: str) -> dict[str, Any]:
-    """Return the fields of a record; none if there is none, or if it is damaged."""
-    fields: dict[str, Any] = folder.read_json(path).get("record", {})
-    return fields
+def read_record(folder: OutputFolder, language: str) -> PairsRecord | None:
+    """Return the record of a language's pairs; None if there is none, or if it is damaged."""
+    fields = folder.read_json(pairs_record_path(language))
+    if not fields:
+        return None
+    return PairsRecord(**{**fields, "parts": tuple(PairPart(**part) for part in fields["parts"])})
+
+
+def read_pairs(folder: OutputFolder, path: str, digest: str) -> pa.Table:
+    """Read a part of a language's pairs.
+
+    Raises:
+        InputError: It is damaged, or another one than was written.
+    """
+    record = pairs_record_path(PurePath(path).parent.name)
+    cure = f"Delete {record!r} and run the same command again: it pairs the sentences once more."
+    with open_kept(folder.path(path), cure, digest=digest) as file:
+        return file.read()
 
 
 # The files that sentences are read from, as they travel to the workers.

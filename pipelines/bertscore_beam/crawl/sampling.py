@@ -12,8 +12,7 @@ samples would be full of them.)
 
 A sample of size k is the k distinct sentences of the pool with the lowest priority. It does not
 depend on the order of files, on workers or on retries; equal sentences count as one; a smaller
-sample of the same files is a uniform part of a larger one; and both caps and samples of parts merge
-into those of the whole.
+sample of the same files is a uniform part of a larger one.
 
 The pairing sorts the sample by its hash and pairs neighbours: neighbours in a random order are a
 uniform random matching, in which every sentence occurs once. Pairs whose sentences are from the
@@ -90,13 +89,12 @@ def hashes_of(sentences: pa.Table) -> pa.Table:
     return pa.table([sentences["priority"], sentences["host_order"], hosts], schema=HASH_SCHEMA)
 
 
-def cap_hosts(several: Iterable[pa.Table], cap: int) -> pa.Table:
+def cap_hosts(tables: Iterable[pa.Table], cap: int) -> pa.Table:
     """Keep the sentences of lowest order of every host, by host and then order, each once.
 
     A sentence found on several hosts counts for each of them, and is kept if one of them keeps it.
-    Capping parts and then their union gives the same as capping the union.
     """
-    rows = pa.concat_tables([HASH_SCHEMA.empty_table(), *several])
+    rows = pa.concat_tables([HASH_SCHEMA.empty_table(), *tables])
     # By priority last: two sentences may have one order, and must not count as one.
     rows = rows.sort_by([(name, "ascending") for name in reversed(HASH_SCHEMA.names)])
     hosts, priorities = rows["host"].to_numpy(), rows["priority"].to_numpy()
@@ -108,9 +106,9 @@ def cap_hosts(several: Iterable[pa.Table], cap: int) -> pa.Table:
     return rows.filter(pa.array(first))
 
 
-def lowest(priorities: Iterable[Hashes], count: int | None = None) -> Hashes:
-    """Return the lowest distinct priorities of several arrays, ascending; all when None."""
-    return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *priorities]))[:count]
+def lowest(priorities: Hashes, count: int | None = None) -> Hashes:
+    """Return the lowest distinct priorities, ascending; all when None."""
+    return np.unique(priorities)[:count]
 
 
 def is_sampled(priorities: Hashes, sample: Hashes) -> npt.NDArray[np.bool_]:

@@ -35,7 +35,7 @@ def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl,
     output, program = tmp_path / "out", [sys.executable, "-m", "bertscore_beam"]
     waits = {f"/{path.relative_to(crawl)}": ["wait 1"] for path in crawl.rglob("*.wet.gz")}
     with web_server(crawl, waits) as web:
-        for landmark in ("_manifest/lock.json", "_sentences/*.pq", "_sample/*.npy"):
+        for landmark in ("_manifest/lock.json", "_sentences/*.pq", "_pairs/*/*.parquet"):
             process = subprocess.Popen(
                 [*program, *baseline(f"{web.url}/", output, model)],
                 stdout=subprocess.DEVNULL,
@@ -104,11 +104,6 @@ def damage(output):
     (output / "_run.json").write_bytes(b"{")
 
 
-def lose_sentences(output):
-    shutil.rmtree(output / "_pairs")
-    shutil.rmtree(output / "_sentences")
-
-
 FEWER = ("--pairs", 100)
 
 
@@ -118,9 +113,8 @@ FEWER = ("--pairs", 100)
         (None, ("--seed", 4), "seed: '3' there, '4' now"),
         (None, FEWER, "got 120 there, 100 now"),
         (None, (*FEWER, "--dry-run"), "got 120 there, 100 now"),
-        (age, (), "layout: None there, '3' now (of sentences; another version"),
+        (age, (), "layout: None there, '4' now (of sentences; another version"),
         (damage, (), "damaged"),
-        (lose_sentences, (), "files are gone, such as 'crawl-data/"),
     ],
 )
 def test_folder_in_which_a_run_cannot_continue_is_refused_and_may_be_overwritten(
@@ -189,7 +183,8 @@ def test_overwriting_starts_again_and_leaves_no_earlier_table(output, crawl, mod
 
 def test_overwriting_with_equal_settings_continues(output, crawl, model, tables):
     (output / "en" / "bert.tsv").unlink()
-    (output / "_sample" / "en.npy").write_bytes(b"")  # taken again
+    (output / "_pairs" / "en.json").write_bytes(b"")  # paired again
+    shutil.rmtree(output / "_sentences")  # and read again for that
     before = times_of((output / "_moments").rglob("*.npz"))
     assert run_baseline(crawl, output, model, "--overwrite") == DONE
     assert read_tables(output) == tables

@@ -1,8 +1,7 @@
-"""The transforms that sample and pair: the same result, whatever the order and the lanes."""
+"""The phases that sample and pair: the same result, whatever the order of files."""
 
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,19 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing import test_pipeline
 
-from bertscore_beam.baseline import sample as baseline_sample
 from bertscore_beam.baseline.extract import ReadFile, write_sentences
-from bertscore_beam.baseline.sample import lanes_of, pair_phases, read_sample, sample_phases
-from bertscore_beam.baseline.sources import (
-    PairsRecord,
-    pairs_path,
-    pairs_record_path,
-    read_record,
-    write_record,
-)
+from bertscore_beam.baseline.sample import pair_phases, sample_digest
+from bertscore_beam.baseline.sources import PairsRecord, read_record
 from bertscore_beam.crawl.sampling import (
     HOST_COLUMNS,
     cap_hosts,
+    count_overlap,
     hashes_of,
     host_hash,
     is_sampled,
@@ -53,35 +46,38 @@ def written(folder):
     return files
 
 
+def asked(size, *, is_last):
+    """Return the records of samples of this size, before they are taken."""
+    how = {"wanted": size, "host_cap": 3, "listing": "", "files": {}, "is_last": is_last}
+    return [PairsRecord(language=code, **how) for code in ("de", "en")]
+
+
+def drawn(folder, records, paths):
+    """Sample and pair the sentences of files; return the records by language."""
+    phases = pair_phases(folder, 1, [(record, tuple(paths)) for record in records])
+    with test_pipeline.TestPipeline() as pipeline:
+        add_phases(pipeline, phases)
+    return {record.language: read_record(folder, record.language) for record in records}
+
+
 @pytest.mark.job
-@pytest.mark.parametrize(("size", "held"), [(1, 30), (3, 1), (64, 1 << 20)])
-def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, written, size, held):
-    monkeypatch.setattr(baseline_sample, "_LANE_FILES", size)
-    monkeypatch.setattr(baseline_sample, "_LANE_HASHES", held)
-    monkeypatch.setattr(baseline_sample, "_LANE_TEXTS", held)
+@pytest.mark.parametrize(("size", "is_last"), [(24, False), (1000, True)])
+def test_a_sample_is_the_lowest_of_capped_hosts_and_its_pairs_are_neighbours(
+    folder, monkeypatch, written, size, is_last
+):
     monkeypatch.setattr("bertscore_beam.baseline.sample.part_bits", lambda pairs: 2)
-    lanes = [lane for code in ("de", "en") for lane in lanes_of(code, list(written))]
-    assert len(lanes) == 2 * -(-len(written) // size)
-    assert [path for _, paths in lanes for path in paths] == [*written, *written]
     whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
     kept = {code: cap_hosts([hashes_of(table)], 3)["priority"] for code, table in whole.items()}
-    samples = {  # a sentence of two hosts is there once
-        code: np.array(sorted(set(own.to_pylist()))[:24], dtype=np.uint64)
-        for code, own in kept.items()
-    }
-    assert len(samples["de"]) == 24
-    options = SimpleNamespace(pairs=12, sentences_per_host=3, seed=1)
-    digests = {code: baseline_sample.sample_digest(sample) for code, sample in samples.items()}
-    for phases in (
-        sample_phases(folder, options, lanes),
-        pair_phases(folder, options.seed, digests, lanes),
-    ):
-        with test_pipeline.TestPipeline() as pipeline:
-            add_phases(pipeline, phases)
-    for code, sample in samples.items():
-        np.testing.assert_array_equal(read_sample(folder, code), sample)
-        record = PairsRecord.of(read_record(folder, pairs_record_path(code)))
-        tables = [pq.read_table(folder.path(pairs_path(code, part.name))) for part in record.parts]
+    records = drawn(folder, asked(size, is_last=is_last), written)
+    again = drawn(folder, asked(size, is_last=is_last), [*reversed(written)])
+    assert again == records  # whatever the order of files
+    for code, record in records.items():
+        # A sentence of two hosts is there once.
+        sample = np.array(sorted(set(kept[code].to_pylist()))[:size], dtype=np.uint64)
+        assert (record.found, record.sample) == (len(sample), sample_digest(sample))
+        assert record.is_done
+        assert len(sample) == 24 or is_last
+        tables = [pq.read_table(folder.path(part.path)) for part in record.parts]
         pairs = [pair for table in tables for pair in pairs_of(table)]
         of_hosts = (*HOST_COLUMNS, "same_host")
         unknown = {table[name].null_count == len(table) for table in tables for name in of_hosts}
@@ -90,6 +86,22 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
             pa.array(is_sampled(whole[code]["priority"].to_numpy(), sample))
         )
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)
+        assert record.rows == len(pairs) == len(sample) // 2
+        for part, table in zip(record.parts, tables, strict=True):
+            sides = (table[side].to_pylist() for side in ("candidate", "reference"))
+            assert tuple(part.overlap) == count_overlap(*sides, code)
+
+
+@pytest.mark.job
+def test_a_sample_that_is_too_small_waits_for_more_files_and_one_of_nothing_has_no_pairs(
+    folder, written
+):
+    for paths, found in ((written, True), ((), False)):
+        for is_last in (False, True):
+            for record in drawn(folder, asked(1000, is_last=is_last), paths).values():
+                assert bool(record.found) == found
+                assert bool(record.parts) == (found and is_last)
+                assert record.is_done == is_last
 
 
 def paired_by_hand(texts, language):
@@ -102,12 +114,3 @@ def paired_by_hand(texts, language):
         pairs += list(zip(part[0::2], part[1::2], strict=False))
         left += part[len(part) // 2 * 2 :]
     return pairs + list(zip(left[0::2], left[1::2], strict=False))
-
-
-@pytest.mark.parametrize(("digest", "is_kept"), [("of this sample", True), ("of another", False)])
-def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
-    assert baseline_sample._find_pairs(folder, SimpleNamespace(language="en")) is None
-    record = PairsRecord(language="en", sample="of this sample", parts=())
-    write_record(folder, pairs_record_path("en"), record)
-    kept = baseline_sample._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
-    assert kept == (record if is_kept else None)
