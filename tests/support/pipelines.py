@@ -12,12 +12,11 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment
 from google.protobuf import json_format
 
-from bertscore_beam.baseline import job as of_baseline, sources
+from bertscore_beam.baseline import job as of_baseline
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.collect_sentences import read_phases
 from bertscore_beam.baseline.layer_moments import ScorePairParts
 from bertscore_beam.baseline.sample import pair_phases
-from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.idf import job as of_idf
 from bertscore_beam.idf.counting import Counting
 from bertscore_beam.idf.owners import table_fields
@@ -105,8 +104,7 @@ def _baseline_pipelines(
     options: BaselineOptions, runner: Runner, folder: OutputFolder
 ) -> Iterator[Pipeline]:
     scoring = Runner.of(options.for_scoring)
-    source = sources.Source(options=options, languages=(), policy=FetchPolicy())
-    yield Pipeline.of("read", runner, read_phases(source, folder, options.downloads))
+    yield Pipeline.of("read", runner, read_phases(options, folder))
     yield Pipeline.of("pair", runner, pair_phases(folder, options.seed))
     if options.idf:
         counted = of_baseline.count_phases(folder, ScorerConfig(idf=True))

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
 from bertscore_beam.crawl.crawl_files import list_files_of
+from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits
 from bertscore_beam.crawl.given_files import SUFFIXES
 from bertscore_beam.crawl.languages import check_installed
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import Flag, Names, Share
 from bertscore_beam.options.row_options import EncoderOptions
@@ -155,6 +157,23 @@ class BaselineOptions(EncoderOptions, RunOptions):
         return (*self.sentences, *self.documents)
 
     @property
+    def source_shown(self) -> str:
+        """Name of the source, without credentials."""
+        if self.crawl is not None:
+            return self.crawl
+        return ", ".join(mask_credentials(text) for text in (*self.wet, *self.given))
+
+    @property
+    def policy(self) -> FetchPolicy:
+        """How files of the web are fetched."""
+        return FetchPolicy(
+            attempts=self.fetch_attempts,
+            timeout=self.fetch_timeout,
+            pause=self.fetch_pause,
+            contact=self.contact,
+        )
+
+    @property
     def words(self) -> WordLimits:
         """How many words a sentence may have."""
         usual = WordLimits() if self.sentences else PAGE_WORDS
@@ -167,6 +186,7 @@ class BaselineOptions(EncoderOptions, RunOptions):
         """Check combinations of options as well."""
         super().__post_init__()
         self._check_sources()
+        _ = self.policy  # refused here if it cannot be followed
         least, most = self.words.least, self.words.most
         check_value(
             "max_words",

@@ -69,7 +69,7 @@ class BaselinePlan:
     runner: Runner
     scoring: Runner
     output: str
-    source: sources.Source
+    languages: tuple[str, ...]
     models: tuple[BaselineModel, ...] = ()
 
     @property
@@ -139,7 +139,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         return {}
     check_same_run(before, plan.identity)
     described = {stem: _description(folder, stem) for stem in list_tables(names)}
-    for language in plan.source.languages:
+    for language in plan.languages:
         of_language = [own for stem, own in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
         for model in plan.models:
@@ -214,19 +214,19 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     scoring = Runner.of(options.for_scoring)
     # Workers of this machine, which --restarts is about, may read where others score.
     scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
-    source = sources.Source.of(options)
+    languages = sources.languages_of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
         for place in (runner, scoring):
             place.check_output(output)
-    source.check()
+    sources.check_files(options, languages)
     plan = BaselinePlan(
         options=options,
         runner=runner,
         scoring=scoring,
         output=output,
-        source=source,
-        models=_models(options, scoring, source.languages),
+        languages=languages,
+        models=_models(options, scoring, languages),
     )
     # Before the folder is taken, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):

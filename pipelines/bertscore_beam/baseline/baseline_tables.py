@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
     BaselineModel,
     BaselinePlan,
     list_tables,
 )
-from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, table_path
+from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, list_files, table_path
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null
@@ -168,7 +169,7 @@ def write_table(
             "max_words": options.words.most,
         },
         "source": {
-            "name": plan.source.shown,
+            "name": options.source_shown,
             "listing": pairs.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
             **pairs.files,
@@ -227,12 +228,12 @@ of more where few hosts have most of the sentences."""
 
 def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
     """Show what a run would do."""
-    options, files = plan.options, plan.source.files()
-    numbers = [f"{code} {len(files[code].names):,}" for code in plan.source.languages]
+    options, files = plan.options, list_files(plan.options, plan.languages)
+    numbers = [f"{code} {len(files[code].names):,}" for code in plan.languages]
     rows = {
-        "languages": ", ".join(plan.source.languages),
+        "languages": ", ".join(plan.languages),
         "models": ", ".join(_show_model(plan, model) for model in plan.models),
-        "source": plan.source.shown,
+        "source": plan.options.source_shown,
         "files listed": ", ".join(numbers),
         "files at most": "all" if options.sentences else f"{options.max_files:,}",
         "pairs": f"{options.pairs:,} for every language",
@@ -246,8 +247,8 @@ def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
 
 def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
     shown = f"{model.name} ({model.signature.weights})"
-    codes = [code for code in plan.source.languages if code in model.languages]
-    return shown if len(codes) == len(plan.source.languages) else f"{shown} for {', '.join(codes)}"
+    codes = [code for code in plan.languages if code in model.languages]
+    return shown if len(codes) == len(plan.languages) else f"{shown} for {', '.join(codes)}"
 
 
 def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> TextTable:
@@ -271,6 +272,15 @@ def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
         *_about_tables(summary["tables"]),
         *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
     ]
+
+
+def more_of(options: BaselineOptions) -> str:
+    """Say what gives more sentences."""
+    if options.crawl:
+        return "For more, raise --max-files or --sentences-per-host, or take another crawl."
+    if options.sentences:
+        return "Give more sentences, or lower --pairs."
+    return f"For more, give more files to --{options.source}, or raise --sentences-per-host."
 
 
 def languages_without_pairs(languages: Mapping[str, Mapping[str, Any]]) -> list[str]:

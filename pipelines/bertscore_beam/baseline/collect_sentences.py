@@ -8,16 +8,16 @@ from functools import partial
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
-from bertscore_beam.baseline.sample import pair_phases
+from bertscore_beam.baseline.sample import Drawing, pair_phases
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
     PAIRS_FOLDER,
     SENTENCES_FOLDER,
     PairsRecord,
     SentenceFile,
-    Source,
     SourceFiles,
     failed_path,
+    list_files,
     pairs_record_path,
     read_record,
 )
@@ -52,13 +52,13 @@ def collect_pairs(job: BaselineJob, run: Run) -> dict[str, PairsRecord]:
         InputError: Too many files hold nothing that can be read.
         SignatureError: The source holds other files than when the folder was begun.
     """
-    source, options = job.plan.source, job.options
-    there = {code: read_record(job.folder, code) for code in source.languages}
+    options, languages = job.options, job.plan.languages
+    there = {code: read_record(job.folder, code) for code in languages}
     records = {code: one for code, one in there.items() if one is not None and one.fits(options)}
-    missing = [code for code in source.languages if code not in records]
+    missing = [code for code in languages if code not in records]
     if not missing and options.crawl:  # whose files never change
         return records
-    files = source.files()
+    files = list_files(options, languages)
     _check_same_files(job, files)
     limits = {code: len(files[code].names) for code in missing}
     reading = limits
@@ -68,9 +68,12 @@ def collect_pairs(job: BaselineJob, run: Run) -> dict[str, PairsRecord]:
     job.index.refresh()
     while reading:
         _read_files(job, run, files, reading)
-        asked = [_record(job, code, files[code], n, limits[code]) for code, n in reading.items()]
+        drawings = [
+            _drawing(job, code, files[code], number, limits[code])
+            for code, number in reading.items()
+        ]
         following = {}
-        for code, record in _draw_pairs(job, run, asked).items():
+        for code, record in _draw_pairs(job, run, drawings).items():
             records[code] = record
             # Only the last record counts: a run that is killed before takes the same steps again,
             # which is quick, since the files are read already.
@@ -82,19 +85,19 @@ def collect_pairs(job: BaselineJob, run: Run) -> dict[str, PairsRecord]:
                     f"reading {following[code]} files in all."
                 )
         reading = following
-    return {code: records[code] for code in source.languages}
+    return {code: records[code] for code in languages}
 
 
 def read_phases(
-    source: Source, folder: OutputFolder, downloads: int, files: Sequence[SentenceFile] = ()
+    options: BaselineOptions, folder: OutputFolder, files: Sequence[SentenceFile] = ()
 ) -> tuple[Phase]:
     """Return the phase that reads files; the worker that reads a file of the web fetches it.
 
     A lane is one item, so that no runner can divide it and have more requests at a time. Every
     worker reads lanes; no text crosses to the next phase.
     """
-    lanes = given(lanes_of_files(files, downloads))
-    step = Each(partial(read_lane, source=source, folder=folder), lane_name)
+    lanes = given(lanes_of_files(files, options.downloads))
+    step = Each(partial(read_lane, options=options, folder=folder), lane_name)
     return (Phase(name="ReadLanes", items=lanes, step=step),)
 
 
@@ -106,8 +109,8 @@ def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> Non
     if changed:
         raise SignatureError(
             "the source holds other files than when this output was begun: got another listing of "
-            f"{job.plan.source.shown} for {', '.join(changed)}; expected the same. Choose another "
-            "--output, or use --overwrite to start again."
+            f"{job.options.source_shown} for {', '.join(changed)}; expected the same. Choose "
+            "another --output, or use --overwrite to start again."
         )
     write_run(job.folder, {**noted, "files": before | digests})
 
@@ -131,7 +134,7 @@ def _read_files(
         folder=SENTENCES_FOLDER,
         amounts={file.sentences.rpartition("/")[2]: 1 for file in lacking},
     )
-    run.do(read_phases(job.plan.source, job.folder, job.options.downloads, lacking), expected)
+    run.do(read_phases(job.options, job.folder, lacking), expected)
     job.index.refresh()
     failed = [file.label for file in _lacking(job, lacking)]
     notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
@@ -202,33 +205,29 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
     ]
 
 
-def _draw_pairs(job: BaselineJob, run: Run, asked: Sequence[PairsRecord]) -> dict[str, PairsRecord]:
-    """Sample and pair the sentences of the files that records name."""
-    folder, codes = job.folder, [record.language for record in asked]
+def _draw_pairs(job: BaselineJob, run: Run, drawings: Sequence[Drawing]) -> dict[str, PairsRecord]:
+    """Sample and pair the sentences of every language."""
+    folder, codes = job.folder, [record.language for record, _ in drawings]
     for code in codes:
         old = folder.files(f"{PAIRS_FOLDER}/{code}")
         # First the record, without which the parts count for nothing.
         folder.delete(pairs_record_path(code))
         folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
-    drawings = []
-    for record in asked:
-        names = [file["file"] for file in record.files["files"]]
-        drawings.append((record, tuple(job.index.paths(record.language, names))))
     expected = Expected(message=f"Pairing sentences of {', '.join(codes)}")
     run.do(pair_phases(folder, job.options.seed, drawings), expected)
     written = {code: read_record(folder, code) for code in codes}
     return {code: record for code, record in written.items() if record is not None}
 
 
-def _record(
+def _drawing(
     job: BaselineJob, language: str, files: SourceFiles, number: int, limit: int
-) -> PairsRecord:
+) -> Drawing:
     """Return what is known of a sample of a language's first files before it is taken."""
     names, options = files.names[:number], job.options
-    read = job.index.files(language, names).values()
+    read = job.index.files(language, names)
     prefix = f"{language}/" if options.given else ""
-    failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
-    return PairsRecord(
+    failed = [prefix + name for name in sorted(set(names) - {file.file for file in read.values()})]
+    record = PairsRecord(
         language=language,
         wanted=2 * options.pairs,
         host_cap=options.sentences_per_host,
@@ -238,8 +237,8 @@ def _record(
             "files_listed": len(files.names),
             "first_files": options.first_files,
             "max_files": options.max_files,
-            "retries": sum(len(file.retries) for file in read),
-            **{name: sum(file.counts.get(name, 0) for file in read) for name in _COUNTS},
+            "retries": sum(len(file.retries) for file in read.values()),
+            **{name: sum(file.counts.get(name, 0) for file in read.values()) for name in _COUNTS},
             "failed": _failures(job.folder, failed),
             "files": [
                 {
@@ -248,7 +247,8 @@ def _record(
                     "sha256": file.sha256,
                     "rows": file.rows[language],
                 }
-                for file in read
+                for file in read.values()
             ],
         },
     )
+    return record, tuple(sorted(path for path, file in read.items() if file.rows[language]))

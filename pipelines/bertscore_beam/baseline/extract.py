@@ -17,7 +17,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, Source, note_failed
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, note_failed
 from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched
 from bertscore_beam.crawl.given_files import read_documents, read_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
@@ -75,7 +76,9 @@ def lane_name(lane: Sequence[SentenceFile]) -> str:
     return lane[0].label + more
 
 
-def read_lane(lane: Sequence[SentenceFile], source: Source, folder: OutputFolder) -> Iterator[str]:
+def read_lane(
+    lane: Sequence[SentenceFile], options: BaselineOptions, folder: OutputFolder
+) -> Iterator[str]:
     """Read files, write their sentences, and yield the labels of those read.
 
     A file that cannot be read to its end leaves no sentence and a note in `_failed`. What is there
@@ -85,17 +88,17 @@ def read_lane(lane: Sequence[SentenceFile], source: Source, folder: OutputFolder
         if folder.exists(file.sentences):
             continue
         try:
-            _read_file(file, source, folder)
+            _read_file(file, options, folder)
         except (FetchError, CrawlFileError) as error:
             note_failed(file, error, folder)
         else:
             yield file.label
 
 
-def _read_file(file: SentenceFile, source: Source, folder: OutputFolder) -> None:
+def _read_file(file: SentenceFile, options: BaselineOptions, folder: OutputFolder) -> None:
     with (
         tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as place,
-        fetched(file.path, source.policy) as got,
+        fetched(file.path, options.policy) as got,
         open(got.file, "rb") as stream,
     ):
         record = ReadFile(
@@ -106,7 +109,7 @@ def _read_file(file: SentenceFile, source: Source, folder: OutputFolder) -> None
             rows=dict.fromkeys(file.languages, 0),
         )
         path = os.path.join(place, "sentences")
-        write_sentences(path, record, _tables(stream, file.languages, source, record.counts))
+        write_sentences(path, record, _tables(stream, file.languages, options, record.counts))
         folder.store(file.sentences, path)
     counters.count(counters.CRAWL_FILES_READ)
     counters.count(counters.CRAWL_BYTES, record.bytes)
@@ -118,8 +121,8 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
     Rows and row groups are added to the record as they are written.
     """
-    options = {"compression": "zstd", "version": "2.6", "write_page_checksum": True}
-    with pq.ParquetWriter(path, FILE_SCHEMA, **options) as writer:
+    how = {"compression": "zstd", "version": "2.6", "write_page_checksum": True}
+    with pq.ParquetWriter(path, FILE_SCHEMA, **how) as writer:
         for language, table in tables:
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
@@ -130,10 +133,9 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
 
 def _tables(
-    stream: BinaryIO, languages: Sequence[str], source: Source, counts: Counter[str]
+    stream: BinaryIO, languages: Sequence[str], options: BaselineOptions, counts: Counter[str]
 ) -> Iterator[tuple[str, pa.Table]]:
     """Yield the sentences of a file, with their languages, in pieces that fit in memory."""
-    options = source.options
     seed, words = options.seed, options.words
     if options.sentences:
         (language,) = languages
@@ -204,8 +206,3 @@ class SentenceIndex:
         """Return what came of those of some files that were read for a language, by path."""
         paths = [self._places[language, name] for name in sorted(names) if self.has(language, name)]
         return {path: self._records[path] for path in paths}
-
-    def paths(self, language: str, names: Iterable[str]) -> list[str]:
-        """Return the paths of those of some files that have sentences in a language."""
-        files = self.files(language, names)
-        return sorted(path for path, file in files.items() if file.rows[language])

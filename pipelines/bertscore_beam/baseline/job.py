@@ -29,7 +29,7 @@ from bertscore_beam.baseline.layer_moments import (
     ScorePairParts,
     merge_tables,
 )
-from bertscore_beam.files.checked import digest_of, from_json, to_json
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.reach import before_work
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null, write_run
@@ -57,8 +57,7 @@ def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
     for stale in baseline_tables.stale_tables(folder, pairs):
         run.say(f"{stale} was made from another sample and is left out.")
         job.stale.append(stale)
-    _make_tables(job, run, pairs)
-    return _conclude_baseline(job)
+    return _conclude_baseline(job, _make_tables(job, run, pairs))
 
 
 def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
@@ -94,12 +93,14 @@ def _is_of_other_input(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     listed = before.get("files", {})
     return before.get("identity") != plan.identity or any(
         listed.get(code, files.digest) != files.digest
-        for code, files in plan.source.files().items()
+        for code, files in sources.list_files(plan.options, plan.languages).items()
     )
 
 
-def _make_tables(job: BaselineJob, run: Run, pairs: Mapping[str, sources.PairsRecord]) -> None:
-    """Score the pairs with every model; write the tables and the summary."""
+def _make_tables(
+    job: BaselineJob, run: Run, pairs: Mapping[str, sources.PairsRecord]
+) -> dict[str, Any]:
+    """Score the pairs with every model; return what came of it, with the tables in the job."""
     tables, unusable = [], []
     for model in job.plan.models:
         parts = {
@@ -107,18 +108,16 @@ def _make_tables(job: BaselineJob, run: Run, pairs: Mapping[str, sources.PairsRe
             for code, record in pairs.items()
             if code in model.languages and record.parts
         }
-        idf = _count_idf(job, run, model, parts)
-        moments = _score_with_model(job, run, model, parts)
-        for language, sums in moments.items():
+        for language, (sums, idf) in _score_with_model(job, run, model, parts).items():
             try:
-                made = baseline_tables.write_table(job, model, pairs[language], sums, idf[language])
+                made = baseline_tables.write_table(job, model, pairs[language], sums, idf)
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
                 table = sources.table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
-    summary = nan_to_null(
+    summary: dict[str, Any] = nan_to_null(
         {
-            "source": job.plan.source.shown,
+            "source": job.options.source_shown,
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
@@ -126,6 +125,7 @@ def _make_tables(job: BaselineJob, run: Run, pairs: Mapping[str, sources.PairsRe
         }
     )
     job.files[SUMMARY_FILE] = to_json(summary, indent=2)
+    return summary
 
 
 def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,50 +156,22 @@ def _sample_row(record: sources.PairsRecord) -> dict[str, Any]:
 
 
 def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToScore]:
-    folder = sources.moments_folder(record.language, model.name)
+    idf, moments = (
+        sources.model_folder(below, record.language, model.name)
+        for below in (sources.IDF_FOLDER, sources.MOMENTS_FOLDER)
+    )
     digest = digest_of(f"{record.digest} {model.digest}", 16)
     return [
         PairsToScore(
-            pairs=sources.pairs_path(record.language, part.name),
-            moments=f"{folder}/{digest}-{part.name}.npz",
+            pairs=part.path,
+            moments=f"{moments}/{digest}-{part.name}.npz",
             rows=part.rows,
             digest=part.digest,
-            idf=sources.idf_path(record.language, model.name) if model.config.idf else "",
+            idf=f"{idf}/{digest}.npz" if model.config.idf else "",
             corpus=record.digest,
         )
         for part in record.parts
     ]
-
-
-def _count_idf(
-    job: BaselineJob, run: Run, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> dict[str, IdfTable | None]:
-    """Count the sentences of every language with a model's tokens; tables there are kept."""
-    if not model.config.idf:
-        return dict.fromkeys(parts)
-    tables = {code: _find_idf(job.folder, model, parts[code][0]) for code in parts}
-    pending = [part for code, table in tables.items() if table is None for part in parts[code]]
-    if pending:
-        expected = Expected(message=f"Counting the tokens of {model.name}")
-        # Where pairs are scored: only there the model's files must be.
-        phases = count_phases(job.folder, model.config, pending)
-        run.do(phases, expected, runner=job.plan.scoring)
-    paths = {code: sources.idf_path(code, model.name) for code in parts}
-    return {
-        code: table or IdfTable.from_bytes(job.folder.read(paths[code]), paths[code])
-        for code, table in tables.items()
-    }
-
-
-def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
-    data = folder.read_if_there(part.idf)
-    tokenizer = model.settings.tokenizer
-    try:
-        table = IdfTable.from_bytes(data or b"")
-        table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
-    except IdfError:
-        return None
-    return table if table.corpus == part.corpus else None
 
 
 def count_phases(
@@ -221,18 +193,25 @@ def _write_idf(folder: OutputFolder, merged: tuple[str, IdfTable]) -> tuple[()]:
 
 def _score_with_model(
     job: BaselineJob, run: Run, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> dict[str, Moments]:
-    """Score the pairs of every language with one model; sums that are there are kept."""
-    pending = []
+) -> dict[str, tuple[Moments, IdfTable | None]]:
+    """Count and score the pairs of every language with one model; what is there is kept."""
+    folder = job.folder
+    pending: list[PairsToScore] = []
+    uncounted: list[PairsToScore] = []
     for language, wanted in parts.items():
-        below = sources.moments_folder(language, model.name)
-        # A model's name may begin with another's and a slash: files further below are not its own.
-        written = {f"{below}/{name}" for name in job.folder.files(below) if "/" not in name}
-        job.folder.delete(*sorted(written - {part.moments for part in wanted}))
-        pending += [part for part in wanted if part.moments not in written]
-    if pending:
+        named = {part.idf for part in wanted} | {part.moments for part in wanted}
+        there: set[str] = set()
+        for kind in (sources.IDF_FOLDER, sources.MOMENTS_FOLDER):
+            below = sources.model_folder(kind, language, model.name)
+            # A model's name may begin with another's and a slash: what is further below is not its.
+            there |= {f"{below}/{name}" for name in folder.files(below) if "/" not in name}
+        folder.delete(*sorted(there - named))
+        pending += [part for part in wanted if part.moments not in there]
+        if model.config.idf and _read_idf(folder, wanted) is None:
+            uncounted += wanted
+    if pending or uncounted:
         step = ScorePairParts(
-            config=model.config, backend=model.settings.backend_version, folder=job.folder
+            config=model.config, backend=model.settings.backend_version, folder=folder
         )
         below = f"{sources.MOMENTS_FOLDER}/"
         expected = Expected(
@@ -241,8 +220,21 @@ def _score_with_model(
             amounts={part.moments.removeprefix(below): part.rows for part in pending},
             unit="pairs",
         )
-        run.do(score_phases(step, job.options, pending), expected, runner=job.plan.scoring)
-    return {code: Moments.merge(_read_moments(job.folder, parts[code])) for code in parts}
+        counting = count_phases(folder, model.config, uncounted) if uncounted else ()
+        phases = (*counting, *score_phases(step, job.options, pending))
+        run.do(phases, expected, runner=job.plan.scoring)
+    return {
+        code: (Moments.merge(_read_moments(folder, wanted)), _read_idf(folder, wanted))
+        for code, wanted in parts.items()
+    }
+
+
+def _read_idf(folder: OutputFolder, parts: Sequence[PairsToScore]) -> IdfTable | None:
+    """Return the idf table of parts; None if they need none, or if it is not there or damaged."""
+    try:
+        return IdfTable.from_bytes(folder.read(parts[0].idf)) if parts[0].idf else None
+    except (FileNotFoundError, IdfError):
+        return None
 
 
 def score_phases(
@@ -259,9 +251,8 @@ def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterat
         yield Moments.from_bytes(data or b"", folder.path(part.moments))
 
 
-def _conclude_baseline(job: BaselineJob) -> Outcome:
+def _conclude_baseline(job: BaselineJob, summary: Mapping[str, Any]) -> Outcome:
     """Publish the tables, and turn the summary into what is shown and an exit status."""
-    summary = from_json(job.files[SUMMARY_FILE])
     done = not summary["unusable"] and not baseline_tables.languages_without_pairs(
         summary["languages"]
     )
@@ -271,5 +262,7 @@ def _conclude_baseline(job: BaselineJob) -> Outcome:
         status=DONE if done else TOO_MANY_REJECTS,
         shown=(baseline_tables.show_tables(summary, job.folder),),
         document={"output": job.folder.shown, "summary": summary},
-        warnings=tuple(baseline_tables.warnings_of(summary, cure=job.plan.source.cure)),
+        warnings=tuple(
+            baseline_tables.warnings_of(summary, cure=baseline_tables.more_of(job.options))
+        ),
     )

@@ -18,7 +18,6 @@ from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer
 from bertscore_core.config import settle_tokenizer
-from bertscore_core.errors import InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
@@ -36,8 +35,8 @@ from bertscore_core.work import Work
 class PairsToScore:
     """A part of a language's pairs, the idf table ("" if none), and where the sums over it go.
 
-    The name of the sums says of which pairs they are, and how scored; `digest` is that of the file
-    of the pairs, `corpus` that of all pairs of the language.
+    The names of both say of which pairs they are, and how scored; `digest` is that of the file of
+    the pairs, `corpus` that of all pairs of the language.
     """
 
     pairs: str
@@ -100,7 +99,7 @@ class ScorePairParts:
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
     table = read_pairs(folder, part.pairs, part.digest)
-    idf = _read_idf(folder, part.idf, part.corpus) if part.idf else None
+    idf = _read_idf(folder, part.idf) if part.idf else None
     work = Work()
     with activity.report_fraction(
         part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
@@ -135,12 +134,5 @@ def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
 
 
 @lru_cache(maxsize=2)
-def _read_idf(folder: OutputFolder, path: str, corpus: str) -> IdfTable:
-    shown = mask_credentials(folder.path(path))
-    table = IdfTable.from_bytes(folder.read(path), shown)
-    if table.corpus != corpus:
-        raise InputError(
-            f"the idf table {shown!r} has changed: got one of {table.corpus!r}; expected one of "
-            f"{corpus!r}. Let one run at a time use the folder, and run the same command again."
-        )
-    return table
+def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
+    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))

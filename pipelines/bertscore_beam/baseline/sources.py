@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
-from bertscore_beam.crawl.fetch import FetchError, FetchPolicy
+from bertscore_beam.crawl.fetch import FetchError
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
@@ -35,7 +35,7 @@ from bertscore_core.errors import BertScoreError, InputError
 #     OUT/<language>/<model>.json              how it was made, its errors
 #     OUT/_sentences/<digest>.pq               sentences of a file, and its record; see `extract`
 #     OUT/_pairs/<language>/<part>.parquet     random pairs of a sample; <language>.json: the record
-#     OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
+#     OUT/_idf/<language>/<model>/<digest>.npz   document frequencies in the pairs, with --idf
 #     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
 #     OUT/_failed/<file>.json                  a file that could not be read, and why; given
 #                                              sentences have their language before the name
@@ -79,14 +79,9 @@ def pairs_record_path(language: str) -> str:
     return f"{PAIRS_FOLDER}/{language}.json"
 
 
-def idf_path(language: str, model: str) -> str:
-    """Return the path of the idf table that a model's tables are made with."""
-    return f"{IDF_FOLDER}/{language}/{model}.npz"
-
-
-def moments_folder(language: str, model: str) -> str:
-    """Return the folder of a model's moments."""
-    return f"{MOMENTS_FOLDER}/{language}/{model}"
+def model_folder(below: str, language: str, model: str) -> str:
+    """Return the folder of a model's idf tables, or of its moments."""
+    return f"{below}/{language}/{model}"
 
 
 # What the output folder records of pairs, so that a later run knows what is done.
@@ -243,108 +238,73 @@ class SourceFiles:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The source of the sentences: a crawl, WET files, documents, or sentences."""
+def languages_of(options: BaselineOptions) -> tuple[str, ...]:
+    """Return the languages of a run; no file is looked at.
 
-    options: BaselineOptions
-    languages: tuple[str, ...]
-    policy: FetchPolicy
+    Raises:
+        ConfigError: A language is not known.
+    """
+    return (*dict.fromkeys([*map(check_language, options.languages), *_given_paths(options)]),)
 
-    @classmethod
-    def of(cls, options: BaselineOptions) -> "Source":
-        """Read the source from the options; no file is looked at.
 
-        Raises:
-            ConfigError: A language is not known, or the contact cannot be sent.
-        """
-        languages = dict.fromkeys([*map(check_language, options.languages), *_given_paths(options)])
-        return cls(
-            options=options,
-            languages=tuple(languages),
-            policy=FetchPolicy(
-                attempts=options.fetch_attempts,
-                timeout=options.fetch_timeout,
-                pause=options.fetch_pause,
-                contact=options.contact,
-            ),
-        )
+def list_files(options: BaselineOptions, languages: Sequence[str]) -> dict[str, SourceFiles]:
+    """List the files of every language; a crawl's are the same for all.
 
-    @property
-    def cure(self) -> str:
-        """What gives more sentences."""
-        if self.options.crawl:
-            return "For more, raise --max-files or --sentences-per-host, or take another crawl."
-        if self.options.sentences:
-            return "Give more sentences, or lower --pairs."
-        return (
-            f"For more, give more files to --{self.options.source}, or raise --sentences-per-host."
-        )
+    Raises:
+        ConfigError: There are none.
+        FetchError: The listing cannot be fetched, now or later.
+        OSError: The listing cannot be fetched now.
+    """
+    if options.given:
+        paths_by_language = _given_paths(options)
+        suffixes = SUFFIXES if options.sentences else DOCUMENT_SUFFIXES
+        with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
+            return {
+                code: _in_order(options, list_files_of(paths, suffixes=suffixes))
+                for code, paths in paths_by_language.items()
+            }
+    if options.crawl is not None:
+        with reaching("crawl_root", options.crawl_root):
+            listing = _list_crawl(options, options.crawl)
+    else:
+        with reaching("wet", *options.wet):
+            listing = list_files_of(options.wet)
+    return dict.fromkeys(languages, _in_order(options, listing))
 
-    @property
-    def shown(self) -> str:
-        """Its name without credentials."""
-        options = self.options
-        if options.crawl is not None:
-            return options.crawl
-        return ", ".join(mask_credentials(text) for text in (*options.wet, *options.given))
 
-    def files(self) -> dict[str, SourceFiles]:
-        """List the files of every language; a crawl's are the same for all.
+def check_files(options: BaselineOptions, languages: Sequence[str]) -> None:
+    """Check the paths of files, and the columns of given Parquet files; a crawl is not listed.
 
-        Raises:
-            ConfigError: There are none.
-            FetchError: The listing cannot be fetched, now or later.
-            OSError: The listing cannot be fetched now.
-        """
-        options = self.options
-        if options.given:
-            paths_by_language = _given_paths(options)
-            suffixes = SUFFIXES if options.sentences else DOCUMENT_SUFFIXES
-            with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
-                return {
-                    code: self._in_order(list_files_of(paths, suffixes=suffixes))
-                    for code, paths in paths_by_language.items()
-                }
-        if options.crawl is not None:
-            with reaching("crawl_root", options.crawl_root):
-                listing = self._list_crawl(options.crawl)
-        else:
-            with reaching("wet", *options.wet):
-                listing = list_files_of(options.wet)
-        return dict.fromkeys(self.languages, self._in_order(listing))
+    Raises:
+        InputError: A file is not there, or a Parquet file has no column of texts.
+    """
+    listed = {} if options.crawl else list_files(options, languages)
+    if options.given:
+        paths = {path for files in listed.values() for path in files.paths.values()}
+        check = partial(check_given, has_pages=not options.sentences)
+        list(in_parallel(check, sorted(path for path in paths if not is_web(path))))
 
-    def check(self) -> None:
-        """Check the paths of files, and the columns of given Parquet files; a crawl is not listed.
 
-        Raises:
-            InputError: A file is not there, or a Parquet file has no column of texts.
-        """
-        listed = {} if self.options.crawl else self.files()
-        if self.options.given:
-            paths = {path for files in listed.values() for path in files.paths.values()}
-            check = partial(check_given, has_pages=not self.options.sentences)
-            list(in_parallel(check, sorted(path for path in paths if not is_web(path))))
+def _list_crawl(options: BaselineOptions, name: str) -> dict[str, str]:
+    try:
+        return list_crawl(name, options.policy, options.crawl_root)
+    except FetchError as error:
+        if error.permanent:
+            raise
+        # A server that does not answer is not the command's fault: later it may work.
+        raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
 
-    def _list_crawl(self, name: str) -> dict[str, str]:
-        try:
-            return list_crawl(name, self.policy, self.options.crawl_root)
-        except FetchError as error:
-            if error.permanent:
-                raise
-            # A server that does not answer is not the command's fault: later it may work.
-            raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
 
-    def _in_order(self, paths: Mapping[str, str]) -> SourceFiles:
-        content = "".join(f"{name}\n" for name in paths)
-        if not self.options.crawl:  # whose files never change
-            versions = in_parallel(_version, paths.values())
-            content = "\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True))
-        return SourceFiles(
-            names=tuple(seeded_order(list(paths), self.options.seed)),
-            paths=paths,
-            digest=digest_of(content, 16),
-        )
+def _in_order(options: BaselineOptions, paths: Mapping[str, str]) -> SourceFiles:
+    content = "".join(f"{name}\n" for name in paths)
+    if not options.crawl:  # whose files never change
+        versions = in_parallel(_version, paths.values())
+        content = "\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True))
+    return SourceFiles(
+        names=tuple(seeded_order(list(paths), options.seed)),
+        paths=paths,
+        digest=digest_of(content, 16),
+    )
 
 
 def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:

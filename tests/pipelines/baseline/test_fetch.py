@@ -7,7 +7,7 @@ import pytest
 from bertscore_beam.baseline import extract
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.extract import SentenceIndex, lanes_of_files, read_lane, read_rows
-from bertscore_beam.baseline.sources import SentenceFile, Source
+from bertscore_beam.baseline.sources import SentenceFile
 from bertscore_beam.cli.main import main
 from bertscore_beam.run.output import DONE
 from tests.support.crawl_texts import sentences
@@ -37,7 +37,7 @@ def read(folder, *files, **source):
     """Read files as those of a source, of WET files unless another is given."""
     asked = source or {"wet": ("x",), "languages": ("en",), "sentences_per_page": 1}
     options = BaselineOptions(output="out", **asked, **QUICK)
-    return list(read_lane(files, Source.of(options), folder))
+    return list(read_lane(files, options, folder))
 
 
 def index_of(folder):
@@ -64,8 +64,7 @@ def test_file_is_read_once_and_another_that_cannot_be_read_is_noted(folder):
     assert index.has("is", "f0000")
     assert not index.has("fr", "f0000")
     assert not index.has("en", "f0001")
-    assert index.paths("is", ["f0000"]) == []
-    (path,) = index.paths("en", ["f0000", "f0001"])
+    (path,) = index.files("en", ["f0000", "f0001"])
     for language in ("de", "en", "is"):
         rows = [table for table in read_rows(folder, path, language, ["host", "text"])]
         assert sum(map(len, rows)) == record.rows[language]
@@ -85,7 +84,7 @@ def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
     for file in files:
         assert read(folder, file, sentences=("en=x",)) == [file.label]
     index = index_of(folder)
-    assert index.paths("en", ["a"]) == [files[0].sentences] != [files[1].sentences]
+    assert [*index.files("en", ["a"])] == [files[0].sentences] != [files[1].sentences]
     tables = list(read_rows(folder, files[0].sentences, "en", ["text"]))
     assert [len(table) for table in tables] == [7, 7, 6]
     assert sorted(pa.concat_tables(tables)["text"].to_pylist()) == sorted(texts)
@@ -97,11 +96,11 @@ def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, tmp_path, mon
     files = [files_of(1, f"{tmp_path}/", codes)[0] for codes in (("en",), ("de", "en"))]
     assert read(folder, *files) == ["f0000", "f0000"]
     index = index_of(folder)
-    assert index.paths("en", ["f0000"]) == [min(file.sentences for file in files)]
+    assert [*index.files("en", ["f0000"])] == [min(file.sentences for file in files)]
     folder.delete(files[1].sentences)
     monkeypatch.setattr(extract.SentenceIndex, "_read", None)  # no record is read twice
     index.refresh()
-    assert index.paths("en", ["f0000"]) == [files[0].sentences]
+    assert [*index.files("en", ["f0000"])] == [files[0].sentences]
     assert not index.has("de", "f0000")
 
 

@@ -7,12 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline.layer_moments import _read_idf
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import DONE
 from bertscore_core import BertScorer, IdfTable, ScorerConfig, Signature
-from bertscore_core.errors import InputError
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description, run_given
 from tests.support.dumps import read_output
@@ -39,7 +36,8 @@ def test_weights_are_counted_over_the_pairs_which_both_tables_share(made, model)
         model=str(model), idf=True, all_layers=True, layer_semantics="cut", device="cpu"
     )
     scorer = BertScorer(config)
-    weights = IdfTable.from_bytes((made / "_idf" / "en" / "bert.idf.npz").read_bytes())
+    (path,) = (made / "_idf" / "en" / "bert.idf").iterdir()
+    weights = IdfTable.from_bytes(path.read_bytes())
     assert weights.frequencies == scorer.count_idf([*sides[0], *sides[1]]).frequencies
     assert weights.frequencies.num_documents == 300
     said = [description(made, name) for name in (TABLE, PLAIN)]
@@ -50,16 +48,6 @@ def test_weights_are_counted_over_the_pairs_which_both_tables_share(made, model)
     scored = scorer.score(*sides, idf=weights).f1.mean(axis=1)
     assert weighted == pytest.approx(scored, abs=1e-5)
     assert np.abs(weighted - plain).max() > 1e-3
-
-
-def test_a_table_that_another_run_has_replaced_weighs_nothing(made):
-    folder, path = OutputFolder(str(made)), "_idf/en/bert.idf.npz"
-    corpus = IdfTable.from_bytes(folder.read(path)).corpus
-    assert _read_idf(folder, path, corpus).corpus == corpus
-    with pytest.raises(
-        InputError, match=r"the idf table .*bert\.idf\.npz' has changed: got one of"
-    ):
-        _read_idf(folder, path, "other pairs")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.baseline.baseline_tables import LARGE_ERROR, warnings_of
+from bertscore_beam.baseline.baseline_tables import LARGE_ERROR, more_of, warnings_of
 from bertscore_beam.baseline.collect_sentences import _too_many_failed
-from bertscore_beam.baseline.sources import Source
 from bertscore_beam.run.output import JobFailedError
 from bertscore_core import InputError
 
@@ -84,7 +83,7 @@ def test_advice_names_options_that_the_source_can_use(name):
     assert (type(damaged), type(unreached)) == (kind, JobFailedError)
     found, of_limit, more = (
         [flag.replace("-", "_") for flag in re.findall(r"--([a-z-]+)", str(said))]
-        for said in (damaged, unreached, Source.of(options).cure)
+        for said in (damaged, unreached, more_of(options))
     )
     assert of_limit == ["max_reject_fraction"]
     assert found == [*of_limit, *flags]
