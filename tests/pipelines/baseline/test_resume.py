@@ -35,7 +35,7 @@ def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl,
     output, program = tmp_path / "out", [sys.executable, "-m", "bertscore_beam"]
     waits = {f"/{path.relative_to(crawl)}": ["wait 1"] for path in crawl.rglob("*.wet.gz")}
     with web_server(crawl, waits) as web:
-        for landmark in ("_manifest/lock.json", "_sentences/*.pq", "_pairs/*/*.parquet"):
+        for landmark in ("_run.json", "_sentences/*.pq", "_pairs/*/*.parquet"):
             process = subprocess.Popen(
                 [*program, *baseline(f"{web.url}/", output, model)],
                 stdout=subprocess.DEVNULL,
