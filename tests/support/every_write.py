@@ -262,10 +262,14 @@ def _faults(changes: int, every: int) -> Iterator[Fault]:
 
 def state_of(folder: Path) -> State:
     """Return what is in a folder."""
-    found = {}
+    found: State = {}
+    head = folder / HEAD_FILE
+    shards = json.loads(head.read_text())["shards"] if head.exists() else []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        if name.startswith(f"{MANIFEST_FOLDER}/parts-"):  # the name has a token
+        if name.startswith(f"{MANIFEST_FOLDER}/parts-") and name not in shards:
+            found[f"{MANIFEST_FOLDER}/a shard that the head does not name"] = None
+        elif name in shards:  # the name has a token
             shard = json.loads(gzip.decompress(path.read_bytes()))
             found |= {f"entry of {entry[0]}": _timeless(entry[4]) for entry in shard["entries"]}
         elif path.name == HEAD_FILE:
