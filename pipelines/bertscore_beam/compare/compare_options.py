@@ -81,7 +81,7 @@ class CompareOptions(GateOptions):
     ] = ()
     systems: Annotated[
         tuple[str, ...] | None,
-        Flag(metavar="NAME", split=True, nargs="*"),
+        Flag(metavar="NAME", split=True, nargs="*", blank=True),
         "Compare two systems of the run, or rank more of them; without names, all.",
     ] = None
     system_column: Annotated[

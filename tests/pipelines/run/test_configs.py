@@ -30,7 +30,7 @@ CARDS = [
 ]
 """Flags for each GPU, without the command and the config."""
 OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
-JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
+JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "pair", "score"]}
 SCORING = {"score": "ScoreSplits/Work", "baseline": "ScorePairParts/Work"}
 """The transform that scores, in each job that does."""
 

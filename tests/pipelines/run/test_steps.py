@@ -17,7 +17,7 @@ from tests.support.pipelines import pipelines_of
 
 pytestmark = pytest.mark.job
 
-STEPS = {"find_keys", "group_part", "read_lane", "_pair_in_part", "_read_hashes", "_read_sampled"}
+STEPS = {"find_keys", "group_part", "read_lane", "_draw", "_with_overlap"}
 """Functions that are steps by themselves."""
 
 
