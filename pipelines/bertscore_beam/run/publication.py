@@ -347,6 +347,18 @@ def begin(
     raise _overtaken(folder)
 
 
+def check_not_overtaken(folder: OutputFolder, before: Head | None, token: str) -> None:
+    """Check that nobody else has published since a run was planned: see `publish`.
+
+    Raises:
+        OvertakenError: Another run has.
+    """
+    now = read_head(folder)
+    versions = (NOT_THERE if head is None else head.version for head in (now, before))
+    if len({*versions}) > 1 and (now is None or now.token != token):
+        raise _overtaken(folder)
+
+
 def _overtaken(folder: OutputFolder) -> OvertakenError:
     return OvertakenError(
         f"another run has published in {folder.shown!r} since this one began: got its scores; "

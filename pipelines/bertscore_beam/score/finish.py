@@ -33,7 +33,7 @@ from bertscore_beam.records.summary import Totals, summarize, summary_of_languag
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.output import event
-from bertscore_beam.run.publication import WORK_FOLDER, Entry, publish, sweep
+from bertscore_beam.run.publication import WORK_FOLDER, Entry, check_not_overtaken, publish, sweep
 from bertscore_beam.score.spec import NOTES, PLAN, ScoreSpec
 
 logger = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ def finish_run(
     """
     folder = spec.folder
     run = look_over(spec, idf, made)
+    check_not_overtaken(folder, spec.before, spec.run)  # what was published may be gone by now
     missing = run.diff.work
     signatures = spec.settings.signatures(idf)
     summary = summarize(
