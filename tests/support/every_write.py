@@ -38,10 +38,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertscore_beam.baseline.sources import DATA_FOLDERS
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.run.alone import LOCK_FILE
-from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE, OutputFolder
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.publication import HEAD_FILE, WORK_FOLDER, successful_run
 from bertscore_core.model.encoder import Encoder
@@ -296,11 +297,16 @@ def _timeless(value: Any) -> Any:
 
 
 def results_of(state: State) -> State:
-    """Return what is no bookkeeping: parts with their records, tables, and what is said of them."""
+    """Return what is no bookkeeping: parts with their records, tables, and what is said of them.
+
+    In a folder of baselines, `_run.json` says what its data are of, which tables are made from.
+    """
+    command = state.get(RUN_FILE, {}).get("identity", {}).get("command")
+    no_results = {*_NO_RESULTS, *((*DATA_FOLDERS, RUN_FILE) if command == "baseline" else ())}
     return {
         name: content
         for name, content in state.items()
-        if not any(part in _NO_RESULTS or part.startswith(".") for part in name.split("/"))
+        if not any(part in no_results or part.startswith(".") for part in name.split("/"))
     }
 
 
