@@ -33,7 +33,7 @@ from bertscore_beam.records.summary import Totals, summarize, summary_of_languag
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.output import event
-from bertscore_beam.run.publication import WORK_FOLDER, Entry, check_not_overtaken, publish, sweep
+from bertscore_beam.run.publication import WORK_FOLDER, Entry, check_not_overtaken, publish
 from bertscore_beam.score.spec import NOTES, PLAN, ScoreSpec
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,6 @@ def _publish(
                 entries.append(Entry(name, at if is_staged else "", stored.size, stored.content))
     earlier = {*run.found.earlier, *spec.unlisted}
     publish(folder, spec.before, spec.run, entries, sorted(earlier), success)
-    sweep(folder)
 
 
 def _add_groups(

@@ -44,7 +44,7 @@ from bertscore_beam.run.output import (
 )
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.progress import Expected
-from bertscore_beam.run.publication import is_success, read_head
+from bertscore_beam.run.publication import is_success, read_head, sweep
 from bertscore_beam.run.text_import import (
     delete_input,
     delete_other_imports,
@@ -274,6 +274,8 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
     delete_own(spec)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = read_summary(spec)
+        if has_ended(spec):  # not by workers: the job of a dead launcher may be at its end, too
+            sweep(folder)
     if summary["success"] and not spec.keep_input:
         delete_input(folder)
     status, warnings = _verdict(spec, summary)
