@@ -16,10 +16,11 @@ from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import TOKEN_KEY
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.publication import settled_head
+from bertscore_beam.run.publication import settled_head, sweep
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
+from bertscore_beam.score.conclude import has_ended
 from bertscore_beam.score.job import read_summary, score_phases, start_run, texts_to_import
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
@@ -100,10 +101,12 @@ def run_options(
 def run_prepared(
     job: ComparedPlan, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Run a job that has been started and return its summary."""
+    """Run a job that has been started, sweep as its launcher does, and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
     add_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
+    if has_ended(job.spec):
+        sweep(job.spec.folder)
     return read_summary(job.spec)
 
 
