@@ -198,12 +198,14 @@ def _compared(family: Family, rows: keyed_rows.Entries, now: Doubles, other: Dou
     rows["score"] = rows["raw"] = scores
     clipped = keyed_rows.Clipped(scores, scores, np.zeros(len(scores), dtype=np.bool_))
     options, settings = _options(family, CONFIDENCES[0]), SettingsDifference(noise=0.0)
-    number = max(1, family.groups)
-    sums = paired_sides.PairedGroups(options, (0, 1), ("", ""), settings, number, None)
+    names = [(str(one),) for one in range(max(1, family.groups))]
+    groups = [keyed_rows.Grouping.of(names)]
+    reader = keyed_rows.RowReader(options, "f1")
+    reader.files["rows"] = 0
+    sums = paired_sides.PairedGroups(reader, (0, 1), ("", ""), settings, groups)
     sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
-    names = range(family.groups)
-    groups = tuple(sums.compared((str(one),), slice(one, one + 1), 0) for one in names)
-    return comparison(sums.compared(WHOLE, slice(None), 0), groups, options)
+    each = tuple(sums.compared(name, 0) for name in names[: family.groups])
+    return comparison(sums.compared(WHOLE, 0), each, options)
 
 
 def _deviations(family: Family, rows: int, random: np.random.Generator) -> Doubles:

@@ -56,8 +56,7 @@ def print_comparison(options: CompareOptions) -> int:
             compared = Compared(comparisons=(), drop=options.fail_if_drop)
         else:
             compared = compare_runs(replace(options, against=against))
-    if options.fail_if_drop is None:
-        check_paired(compared)
+    check_paired(compared)
     status = _STATUSES[compared.passed]
     return report(
         Outcome(

@@ -10,18 +10,18 @@ disk and in memory.
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from itertools import islice
 
 import numpy as np
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.keyed_rows import Entries
-from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides
+from bertscore_beam.compare.keyed_rows import Entries, RowReader
+from bertscore_beam.compare.paired_sides import Paired, PairedGroups, furthest_first, pair_sides
 from bertscore_beam.compare.ranking import rankings_of
 from bertscore_beam.compare.settings import (
     SettingsDifference,
@@ -30,7 +30,7 @@ from bertscore_beam.compare.settings import (
     compare_settings,
     describe_differences,
 )
-from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group
+from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns, is_of_bertscore
 from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
@@ -140,22 +140,7 @@ def compare_finished(
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
-    compared = _compare(options, runs, references, settings)
-    scored = {language for run in runs for language in run.languages}
-    if run.notes.fields.language is None or len(scored) < 2:
-        return compared
-    languages: list[tuple[results.GroupComparison, ...]] = [()] * len(compared.comparisons)
-    of_language = _options_of_languages(options, runs, compared)
-    if of_language is not None:
-        languages = [
-            tuple(group for group in one.groups if group.group[0] in scored)
-            for one in _compare(of_language, runs, references, settings).comparisons
-        ]
-    comparisons = (
-        replace(one, languages=own, num_languages=len(scored))
-        for one, own in zip(compared.comparisons, languages, strict=True)
-    )
-    return replace(compared, comparisons=tuple(comparisons))
+    return _compare(options, runs, references, settings)
 
 
 def _compare(
@@ -167,21 +152,20 @@ def _compare(
     """Compare runs that may be compared; see `pair_sides`."""
     comparisons: list[results.Comparison] = []
     rankings: list[results.Ranking] = []
-    moved: list[_Moved] = []
+    moved: list[tuple[Entries, RowReader]] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
         # The noise is that of BERTScore: other measures do not move with the number format.
         has_noise = is_of_bertscore(measure)
         of_measure = [one if has_noise else replace(one, noise=0.0) for one in settings]
         paired = pair_sides(options, measure, runs, references, of_measure)
-        own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
+        own = [_comparison(options, measure, paired, sums) for sums in paired.sums]
         comparisons += own
-        names = tuple(paired.reader.files), tuple(paired.reader.groups)
-        moved += [_Moved(sums.moved, *names) for sums in paired.sums]
+        moved += [(sums.moved, paired.reader) for sums in paired.sums]
         rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
     corrected = _corrected(comparisons, len(options.measure))
     if options.fail_if_drop is not None:
-        _check_shared(corrected)
+        check_paired(results.Compared(comparisons=corrected, drop=options.fail_if_drop))
         corrected = judge(corrected, options)
     shown = map(partial(_with_moved, options, runs[0]), corrected, moved)
     return results.Compared(
@@ -189,49 +173,33 @@ def _compare(
     )
 
 
-def _options_of_languages(
-    options: CompareOptions, runs: Sequence[FinishedRun], compared: results.Compared
-) -> CompareOptions | None:
-    """Return how each language is compared: with each group, unless those may be too many.
-
-    None where that says nothing new, or runs have their languages in other columns.
-    """
-    column = runs[0].notes.fields.language
-    if column is None or any(run.notes.fields.language != column for run in runs):
-        return None
-    if column in options.by or options.is_ranking:
-        return None
-    names = {language for run in runs for language in run.summary.languages}
-    groups = sum(max(1, len(one.groups)) for one in compared.comparisons)
-    are_few = len(names) * groups <= MOST_GROUPS * len(options.measure)
-    return replace(
-        options,
-        by=(column, *options.by) if are_few else (column,),
-        by_language=True,
-        fail_if_drop=None,
-        moved_rows=0,
-    )
-
-
 def _corrected(
     comparisons: Sequence[results.Comparison], measures: int
 ) -> tuple[results.Comparison, ...]:
-    """Correct the p values of each pair of sides: of groups, and of the wholes by themselves."""
+    """Correct the p values of each pair of sides: of wholes, of groups, and of languages."""
     pairs = len(comparisons) // measures
     corrected = list(comparisons)
     for number in range(pairs):
         same = comparisons[number::pairs]
-        wholes = iter(holm([one.whole.p_value for one in same]))
-        groups = iter(holm([group.p_value for one in same for group in one.groups]))
+        wholes = _by_holm(one.whole for one in same)
+        groups = _by_holm(group for one in same for group in one.groups)
+        languages = _by_holm(group for one in same for group in one.languages)
         corrected[number::pairs] = [
             replace(
                 one,
-                whole=replace(one.whole, p_adjusted=next(wholes)),
-                groups=tuple(replace(group, p_adjusted=next(groups)) for group in one.groups),
+                whole=next(wholes),
+                groups=tuple(islice(groups, len(one.groups))),
+                languages=tuple(islice(languages, len(one.languages))),
             )
             for one in same
         ]
     return tuple(corrected)
+
+
+def _by_holm(groups: Iterable[results.GroupComparison]) -> Iterator[results.GroupComparison]:
+    groups = list(groups)
+    p_values = holm([group.p_value for group in groups])
+    return (replace(one, p_adjusted=p) for one, p in zip(groups, p_values, strict=True))
 
 
 def _place(run: FinishedRun) -> str:
@@ -288,26 +256,19 @@ def _reference_digests(run: FinishedRun) -> dict[str, str]:
 
 
 def _comparison(
-    options: CompareOptions, measure: str, run: FinishedRun, paired: Paired, sums: PairedGroups
+    options: CompareOptions, measure: str, paired: Paired, sums: PairedGroups
 ) -> results.Comparison:
-    _check_references(options, sums)
-    numbers = paired.reader.groups
-    names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
-    resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
-    files, inputs = list(paired.reader.files), {record.input_name for record in run.records}
-    groups = [
-        replace(
-            sums.compared(name, rows := paired.reader.slice_of(name), resamples[name != WHOLE]),
-            measure=measure,
-            lost=tuple(
-                results.LostRows(
-                    input_name=files[file], rows=number, is_gone=files[file] not in inputs
-                )
-                for file, number in sums.lost(rows)
-            ),
-        )
-        for name in names
-    ]
+    known = paired.reader.languages
+    by, *by_language = (own.names for own in sums.groupings)
+    names = sorted(by, key=group_order) if options.by else []
+    resamples, too_strict = _resamples(options, len(paired.sums), len(names))
+    whole = sums.compared(WHOLE, resamples[0])
+    _check_references(options, whole.counts, sums.names)
+    languages: list[results.GroupComparison] = []
+    for groups in by_language:
+        own, _ = _resamples(options, len(paired.sums), len(groups))
+        chosen = sorted((one for one in groups if one[0] in known), key=group_order)
+        languages += [sums.compared(one, own[1], grouping=1) for one in chosen]
     return results.Comparison(
         run=sums.names[0],
         against=sums.names[1],
@@ -318,10 +279,12 @@ def _comparison(
         confidence=options.confidence,
         drop=options.fail_if_drop,
         settings=sums.settings,
-        whole=groups[0],
-        groups=tuple(groups[1:]),
+        whole=whole,
+        groups=tuple(sums.compared(name, resamples[1]) for name in names),
         system=None if options.systems is None else options.system_column,
-        warnings=_warnings_of(groups[0], options, paired, sums, too_strict),
+        warnings=_warnings_of(whole, options, paired, sums, too_strict),
+        languages=tuple(languages),
+        num_languages=max(1, len(known)),
     )
 
 
@@ -353,33 +316,24 @@ def _resamples(
 def check_paired(compared: results.Compared) -> None:
     """Check that each comparison has a pair: without one there is no difference to show.
 
+    With a gate a row that is on both sides is enough: it tells whether all have lost their scores.
+
     Raises:
         ConfigError: One has none.
     """
     for comparison in compared.comparisons:
-        if not comparison.whole.counts.pairs:
-            raise _unpaired_error(comparison)
+        counts = comparison.whole.counts
+        if not (counts.pairs if compared.drop is None else counts.shared):
+            raise ConfigError(
+                f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
+                f"{counts.unpaired_warning}"
+            )
 
 
-def _check_shared(comparisons: Sequence[results.Comparison]) -> None:
-    """Check that sides that a gate compares share a row: of other rows it has nothing to say.
-
-    Rows that are on both sides, and have all lost their scores, are for the gate.
-    """
-    for comparison in comparisons:
-        if not comparison.whole.counts.shared:
-            raise _unpaired_error(comparison)
-
-
-def _unpaired_error(comparison: results.Comparison) -> ConfigError:
-    return ConfigError(
-        f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
-        f"{comparison.whole.counts.unpaired_warning}"
-    )
-
-
-def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
-    counts, (side, other) = sums.counts(slice(None)), sums.names
+def _check_references(
+    options: CompareOptions, counts: results.PairCounts, names: tuple[str, str]
+) -> None:
+    side, other = names
     if counts.other_references and not options.key and not options.force:
         raise ConfigError(
             f"rows cannot be paired by file and position: got {counts.other_references:,} of "
@@ -388,41 +342,37 @@ def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
         )
 
 
-class _Moved(NamedTuple):
-    """Rows of each group that moved furthest, and the names of inputs and groups by number."""
-
-    rows: Entries
-    files: tuple[str, ...]
-    groups: tuple[Group, ...]
-
-
 def _with_moved(
-    options: CompareOptions, run: FinishedRun, comparison: results.Comparison, moved: _Moved
+    options: CompareOptions,
+    run: FinishedRun,
+    comparison: results.Comparison,
+    moved: tuple[Entries, RowReader],
 ) -> results.Comparison:
     """Add the rows that a verdict rests on, and the command that explains the first."""
     key = () if options.is_ranking else options.key
-    rows, blamed = moved.rows, {*comparison.blamed}
+    (rows, reader), blamed = moved, {*comparison.blamed}
+    files, groups = [*reader.files], [*reader.groupings(1)[0].names]
     is_whole = blamed == {WHOLE}
-    is_blamed = np.array([is_whole or one in blamed for one in moved.groups], dtype=np.bool_)
+    is_blamed = np.array([is_whole or one in blamed for one in groups], dtype=np.bool_)
     rank = ~is_blamed[rows["group"]]
-    order = np.lexsort((rows["row"], rows["file"], -np.abs(rows["change"]), rank))
+    order = furthest_first(rows, rank)
     rows, rank = rows[order], rank[order]
     fell = rows["change"] < 0
     chosen = np.append(rows[fell][: options.moved_rows], rows[~fell][: options.moved_rows])
     if not blamed:
-        chosen = chosen[np.lexsort((chosen["row"], chosen["file"], -np.abs(chosen["change"])))]
-    places = [RowPlace(moved.files[row["file"]], int(row["row"])) for row in chosen]
+        chosen = chosen[furthest_first(chosen)]
+    places = [RowPlace(files[row["file"]], int(row["row"])) for row in chosen["run"]]
     named = read_rows(run, places, key) if key else [None] * len(places)
     shown = tuple(
         results.MovedRow(
-            change=_change(float(row["score"]), float(row["against_score"])),
-            score=float(row["score"]),
-            against_score=float(row["against_score"]),
+            change=_change(float(row["run"]["score"]), float(row["against"]["score"])),
+            score=float(row["run"]["score"]),
+            against_score=float(row["against"]["score"]),
             file=place.input_name,
             row=place.row,
-            against_file=moved.files[row["against_file"]],
-            against_row=int(row["against_row"]),
-            group=moved.groups[row["group"]],
+            against_file=files[row["against"]["file"]],
+            against_row=int(row["against"]["row"]),
+            group=groups[row["group"]],
             key=tuple(keys_of(column_of(own, name)).of_rows[0] for name in key),
         )
         for row, place, own in zip(chosen, places, named, strict=True)

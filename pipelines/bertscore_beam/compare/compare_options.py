@@ -90,9 +90,7 @@ class CompareOptions(GateOptions):
     seed: Annotated[int, "Of the tests by resampling."] = 12345
     moved_rows: int = 10
     """How many rows are kept of those that rose most, and of those that fell most."""
-    by_language: bool = False
-    """Whether the first column of groups has languages: equal codes are one group."""
-    hidden = "moved_rows by_language"
+    hidden = "moved_rows"
 
     @property
     def is_ranking(self) -> bool:

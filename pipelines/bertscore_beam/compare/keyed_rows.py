@@ -5,7 +5,7 @@ with probability 1.5e-23.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.repeats import GOLDEN, Repeats, text_columns
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
-from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group, check_number, groups_of
+from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
 from bertscore_beam.dump.digests import Digests, digest_texts
 from bertscore_beam.dump.keys import NO_VALUE, keys_of
 from bertscore_beam.dump.paths import column_of, has_column
@@ -79,12 +79,28 @@ class Clipped(NamedTuple):
         return Clipped(self.scores[places], self.raw[places], self.is_clipped[places])
 
 
+class Grouping(NamedTuple):
+    """Groups, with the number of each, and the number of each cell's group. Shape (C,)."""
+
+    names: dict[Group, int]
+    of_cells: IntArray
+
+    @classmethod
+    def of(cls, groups: Iterable[Group]) -> "Grouping":
+        """Number the groups of cells as they appear."""
+        names: dict[Group, int] = {}
+        numbers = [names.setdefault(name, len(names)) for name in groups]
+        return cls(names, np.array(numbers, dtype=np.int64))
+
+
 class RowReader:
-    """Reads rows as entries, and numbers their files, groups and systems alike in all runs.
+    """Reads rows as entries, and numbers their files, cells and systems alike in all runs.
 
     Attributes:
         files: Number of each input file, in order of appearance; so are the next two.
-        groups: Number of each group.
+        cells: Number of each group, or of each group in each language.
+        languages: Those with scores, if rows have several.
+        inputs: Names of the inputs of the first run.
         is_negated: Whether lower is better: greater is, with a minus.
         systems: Number of each system, as the group of its name; of rows without one as (None,).
         labels: Number of each label of a metric of corpora.
@@ -96,15 +112,24 @@ class RowReader:
         self, options: CompareOptions, measure: str, runs: Sequence[FinishedRun] = ()
     ) -> None:
         """Begin with nothing; a metric of the runs is a measure before a column of that name."""
-        self._options, self.measure = options, measure
+        self.options, self.measure = options, measure
         metrics = {*columns.METRICS, *chain.from_iterable(run.metrics for run in runs)}
         self._column = columns.SCORES.get(measure, measure)
         if measure in metrics - {*columns.SCORES}:
             self._column = columns.metric_column(measure)
         self.is_negated = any(measure in error_metrics(run.summary.content) for run in runs)
-        self.entry = entry_of(measure)
+        self.entry, self.has_counts = entry_of(measure), measure in CORPUS_METRICS
         self.files: dict[str, int] = {}
-        self.groups: dict[Group, int] = {}
+        self.cells: dict[Group, int] = {}
+        self.inputs = {record.input_name for run in runs[:1] for record in run.records}
+        columns_of_runs = {run.notes.fields.language for run in runs}
+        scored = {language for run in runs for language in run.languages}
+        has_several = len(scored) > 1 and runs[0].notes.fields.language is not None
+        self.languages = scored if has_several else set[str]()
+        # Languages of another column in each run are not the same; those of groups are not new.
+        is_new = len(columns_of_runs) == 1 and not columns_of_runs & {*options.by}
+        is_used = has_several and is_new and not options.is_ranking
+        self._by_language = tuple(filter(None, columns_of_runs)) if is_used else ()
         names = options.systems or ()
         self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
         self.labels: dict[str, int] = {}
@@ -127,11 +152,11 @@ class RowReader:
         references to digest; None to take their number of tokens. The cluster of a row is the unit
         that `repeats` has given it, if the options name none.
         """
-        options, measure = self._options, self.measure
+        options, measure = self.options, self.measure
         score, counts = self._column, columns.METRIC_COUNTS.get(measure, "")
         raw = columns.RAW_F1 if score in _UNBOUNDED else columns.RAW_SCORES.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
-        names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns]
+        names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns, *self._by_language]
         language = run.notes.fields.language
         names += [language] if counts and language is not None else []
         names += text_columns(run) if self.repeats is not None else []
@@ -157,8 +182,10 @@ class RowReader:
                 usable = _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
-            entries["group"] = _numbered(table, options.by, self.groups, options.by_language)
-            check_number(self.groups, options.by)
+            by = (*self._by_language, *options.by)
+            entries["group"] = _numbered(table, by, self.cells, bool(self._by_language))
+            groups = self._groups()
+            check_number(groups.names, options.by)
             if options.systems is not None:
                 by = (options.system_column,)
                 entries["side"] = _numbered(table, by, self.systems)
@@ -170,15 +197,22 @@ class RowReader:
                     )
             if self.repeats is not None:
                 scored = ~np.isnan(entries["score"])
-                sides, groups = entries["side"], entries["group"]
-                entries["cluster"] = self.repeats.add(run, table, scored, sides, groups)
+                of_rows = groups.of_cells[entries["group"]]
+                entries["cluster"] = self.repeats.add(run, table, scored, entries["side"], of_rows)
             yield entries
 
-    def slice_of(self, group: Group) -> slice:
-        """Return the places of a group, or of `WHOLE`, among all groups."""
-        if group == WHOLE:
-            return slice(None)
-        return slice(self.groups[group], self.groups[group] + 1)
+    def groupings(self, pairs: int) -> list[Grouping]:
+        """Return the groups, and if languages are compared as well, their groups.
+
+        These are the languages alone where so many pairs of sides would have too many.
+        """
+        if not self._by_language:
+            return [self._groups()]
+        end = None if len(self.cells) * pairs <= MOST_GROUPS else 1
+        return [self._groups(), Grouping.of(cell[:end] for cell in self.cells)]
+
+    def _groups(self) -> Grouping:
+        return Grouping.of(cell[len(self._by_language) :] for cell in self.cells)
 
     def for_means(self, entries: Entries) -> Clipped:
         """Return the scores of entries as means take them."""
@@ -208,7 +242,7 @@ class RowReader:
         if part.record.input_rows is not None:
             origins = part.table[columns.CANDIDATE_FROM]
             entries["low"] = part.record.offset + input_rows(origins)
-            options = self._options
+            options = self.options
             if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
                 entries["high"] ^= _digests([origins])[0][:, 0]
 

@@ -1,30 +1,31 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.keyed_rows import (
-    ENTRY,
     Clipped,
     Entries,
+    Grouping,
     RowReader,
     pair_entries,
     row_buckets,
 )
 from bertscore_beam.compare.repeats import GOLDEN, Keys
 from bertscore_beam.compare.settings import SettingsDifference
-from bertscore_beam.dump.census import MOST_GROUPS, Group
-from bertscore_beam.files.buckets import Buckets
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group
+from bertscore_beam.files.buckets import Buckets, rows_by_value
 from bertscore_beam.metrics.table import corpus_score
 from bertscore_beam.records.finished import FinishedRun
 from bertscore_core.errors import ConfigError
@@ -39,8 +40,8 @@ from bertscore_core.stats.paired import (
     paired_result,
 )
 from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
-from bertscore_core.sums import ExactSums, SumsByName, exact_sums
-from bertscore_core.tokens import IntArray
+from bertscore_core.sums import ExactSums, Sums, SumsByName, exact_sums
+from bertscore_core.tokens import BoolArray, IntArray
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -58,22 +59,51 @@ _MOST_NEIGHBOURS = 200_000
 _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
 """A smaller correlation of neighbours is not shown, nor one of fewer standard errors."""
 
-_COUNTS = tuple(results.PairCounts.__dataclass_fields__)
-_MOVED = np.dtype(
-    [
-        ("change", "<f8"),
-        ("group", "<u4"),
-        *((name, ENTRY[name]) for name in ("file", "row", "score")),
-        *((f"against_{name}", ENTRY[name]) for name in ("file", "row", "score")),
-    ]
-)
-"""A row that moved by more than the noise: 52 bytes."""
-
 _MOST_INPUTS = 10
 """Most inputs of lost rows that a group names."""
-_NO_SCORES = ExactSums(steps=(0, 0))
+_NO_COUNTS, _NO_SCORES, _NO_TOKENS = results.PairCounts(), ExactSums(steps=(0, 0)), UnknownTokens()
 _NO_PAIRS = PairedSums.of(np.zeros(0))
 _NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSums(Sums):
+    """What is added up of the rows of a group.
+
+    Attributes:
+        totals: Sums of the scores of the pairs, in RUN and in AGAINST.
+        alone: Differences of the pairs that count by themselves.
+        clusters: Differences of all others.
+        missing: A 1 for each row of a cluster that only AGAINST has scored.
+        unknown: Tokens of the pairs, on both sides.
+        lost: How many rows only AGAINST has scored, by the number of their input.
+    """
+
+    counts: results.PairCounts = _NO_COUNTS
+    totals: ExactSums = _NO_SCORES
+    alone: PairedSums = _NO_PAIRS
+    clusters: ClusterSums = _NO_CLUSTERS
+    missing: ClusterSums = _NO_CLUSTERS
+    unknown: UnknownTokens = _NO_TOKENS
+    lost: Mapping[int, int] = field(default_factory=dict)
+
+
+class _Joined(NamedTuple):
+    """Rows of two sides, one next to the other. N of each.
+
+    Numbers are 0 but for pairs, and the differences are divided by 2**exponent. The cluster of a
+    pair that counts by itself is 0.
+    """
+
+    mine: Entries
+    theirs: Entries
+    kinds: dict[str, BoolArray]
+    cells: IntArray
+    scores: Doubles
+    differences: Doubles
+    exponent: int
+    is_moved: BoolArray
+    clusters: Keys
 
 
 class PairedGroups:
@@ -82,35 +112,29 @@ class PairedGroups:
     Attributes:
         sides: Positions of the two among all sides.
         names: What the two are called.
-        moved: The rows of each group that rose most, and those that fell most. Shape (M,).
         settings: How their settings differ: moves up to its noise need no reason.
+        groupings: The groups of `--by`, then those by language, if these are compared as well.
+        moved: The rows of each of the first that rose most, and those that fell most. Shape (M,).
     """
 
     def __init__(
         self,
-        options: CompareOptions,
+        reader: RowReader,
         sides: tuple[int, int],
         names: Sequence[str],
         settings: SettingsDifference,
-        groups: int,
-        corpus: str | None,
+        groupings: Sequence[Grouping],
     ) -> None:
-        """Begin with nothing.
-
-        `corpus` is the metric by which all rows of a group are compared as a corpus, if any.
-        """
-        self.sides, self.settings = sides, settings
+        """Begin with nothing. The reader has read all rows."""
+        self.sides, self.settings, self.groupings = sides, settings, groupings
         self.names = names[sides[0]], names[sides[1]]
-        self._options, self._corpus = options, corpus
+        self._reader, self._options, self._files = reader, reader.options, [*reader.files]
+        # Of many systems the counts may not fit in memory.
+        self._has_corpus = reader.has_counts and not self._options.is_ranking
         self._corpora: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
-        self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
-        self._totals = [_NO_SCORES] * groups
-        self._pairs = SumsByName[int, PairedSums]()
-        self._clusters = SumsByName[int, ClusterSums]()
-        self._missing = SumsByName[int, ClusterSums]()
-        self._unknown = SumsByName[int, UnknownTokens]()
-        self._lost = defaultdict[int, Counter[int]](Counter)  # by group and input
-        self.moved = np.zeros(0, dtype=_MOVED)
+        self._sums = [SumsByName[int, GroupSums]() for _ in groupings]
+        sides_of_row = [("run", reader.entry), ("against", reader.entry)]
+        self.moved = np.zeros(0, dtype=[("change", "<f8"), ("group", "<u4"), *sides_of_row])
         self._in_order = _RowsInOrder()
 
     def add(self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray) -> None:
@@ -119,84 +143,51 @@ class PairedGroups:
         `clipped` are the scores of the entries as means take them.
         """
         present = (mine >= 0) | (theirs >= 0)
-        mine, theirs = mine[present], theirs[present]
-        in_run, in_against = mine >= 0, theirs >= 0
-        groups = np.where(in_run, entries["group"][mine], entries["group"][theirs]).astype(np.int64)
-        scored = in_run & ~np.isnan(entries["score"][mine])
-        before = in_against & ~np.isnan(entries["score"][theirs])
-        both = in_run & in_against
-        pairs = scored & before
-        self._count("pairs", groups[pairs])
-        self._count("lost", groups[both & before & ~scored])
-        self._count("gained", groups[both & scored & ~before])
-        self._count("unscored", groups[both & ~scored & ~before])
-        self._count("only_run", groups[in_run & ~in_against])
-        self._count("only_against", groups[in_against & ~in_run])
-        self._count("only_against_scored", groups[before & ~in_run])
-        self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
-        missing = theirs[before & ~scored]
-        lost = np.column_stack([groups[before & ~scored], entries["file"][missing]])
-        for (group, file), rows in zip(*np.unique(lost, axis=0, return_counts=True), strict=True):
-            self._lost[int(group)][int(file)] += int(rows)
-        clusters, of_groups = entries["cluster"][missing], groups[before & ~scored]
-        of_groups, clusters = of_groups[clusters != 0], clusters[clusters != 0]
-        for group in np.unique(of_groups).tolist():
-            lost = clusters[of_groups == group]
-            self._missing.add(group, ClusterSums.of(np.ones(len(lost)), lost))
+        rows = self._joined(entries, clipped, mine[present], theirs[present])
+        for sums, grouping in zip(self._sums, self.groupings, strict=True):
+            _add(sums, rows, grouping.of_cells[rows.cells], len(grouping.names))
+        self._keep(rows)
 
-    def _add_pairs(
-        self,
-        entries: Entries,
-        clipped: Clipped,
-        places: tuple[IntArray, IntArray],
-        groups: IntArray,
-    ) -> None:
-        mine, theirs = (entries[side] for side in places)
-        now, before = map(clipped.at, places)
-        noise = self.settings.noise
-        differences, exponent = differences_of(now.scores, before.scores)
-        scores = np.column_stack([now.scores, before.scores])
-        totals = exact_sums(scores, groups, len(self._totals))
-        self._totals = [*map(ExactSums.merge, zip(self._totals, totals, strict=True))]
-        self._count("clipped", groups[now.is_clipped | before.is_clipped])
-        others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
-        self._count("other_references", groups[others & (theirs["reference"] != 0)])
+    def _joined(
+        self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray
+    ) -> _Joined:
+        run, against, noise = entries[mine], entries[theirs], self.settings.noise
+        in_run, in_against = mine >= 0, theirs >= 0
+        scored = in_run & ~np.isnan(run["score"])
+        before = in_against & ~np.isnan(against["score"])
+        both, pairs = in_run & in_against, scored & before
+        means = clipped.at(mine), clipped.at(theirs)
+        scores = np.where(pairs, [own.scores for own in means], 0.0)
         with np.errstate(over="ignore"):  # infinity is beyond any noise, too
-            raw = now.raw - before.raw
-        self._count("up", groups[raw > noise])
-        self._count("down", groups[raw < -noise])
+            raw = np.subtract(*(np.where(pairs, own.raw, 0.0) for own in means))
         # Coarser formats have more noise, but not to one side: only what the last bits of float32
         # give counts as nothing, so that a fall of all rows is found in every format.
         is_moved = np.abs(raw) > min(noise, NOISE)
-        differences = np.where(is_moved, differences, 0.0)
-        moves = np.zeros(len(raw))
-        with np.errstate(over="ignore"):
-            np.subtract(mine["score"], theirs["score"], out=moves, where=np.abs(raw) > noise)
-        if self._options.moved_rows:
-            far = np.flatnonzero(moves)
-            moved = np.zeros(len(far), dtype=_MOVED)
-            moved["change"], moved["group"] = moves[far], groups[far]
-            for name in ("file", "row", "score"):
-                moved[name], moved[f"against_{name}"] = mine[name][far], theirs[name][far]
-            self.moved = _furthest(np.append(self.moved, moved), self._options.moved_rows)
-        if self._corpus is not None:
-            self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
-        clusters = self._clusters_of(mine, theirs)
-        is_alone = clusters == 0
-        if self._options.cluster is None and not self._options.is_ranking:
-            self._in_order.add(mine[is_alone], differences[is_alone])
-        for group, rows in enumerate(self._rows_by_group(groups)):
-            if not len(rows):
-                continue
-            for read in (mine[rows], theirs[rows]):
-                counted = read["text_tokens"], read["unknown_tokens"]
-                self._unknown.add(group, UnknownTokens.of(*counted))
-            alone, rows = rows[is_alone[rows]], rows[~is_alone[rows]]
-            sums = PairedSums.of(differences[alone], is_moved[alone], exponent)
-            self._pairs.add(group, sums)
-            if len(rows):
-                of_clusters = clusters[rows], is_moved[rows]
-                self._clusters.add(group, ClusterSums.of(differences[rows], *of_clusters, exponent))
+        differences, exponent = differences_of(*scores)
+        is_known = (run["reference"] != 0) & (against["reference"] != 0)
+        return _Joined(
+            mine=run,
+            theirs=against,
+            kinds={
+                "pairs": pairs,
+                "lost": both & before & ~scored,
+                "gained": both & scored & ~before,
+                "unscored": both & ~scored & ~before,
+                "only_run": in_run & ~in_against,
+                "only_against": in_against & ~in_run,
+                "only_against_scored": before & ~in_run,
+                "up": raw > noise,
+                "down": raw < -noise,
+                "clipped": pairs & (means[0].is_clipped | means[1].is_clipped),
+                "other_references": pairs & is_known & (run["reference"] != against["reference"]),
+            },
+            cells=np.where(in_run, run["group"], against["group"]),
+            scores=scores.T,
+            differences=np.where(is_moved, differences, 0.0),
+            exponent=exponent,
+            is_moved=is_moved,
+            clusters=self._clusters_of(run, against),
+        )
 
     def _clusters_of(self, mine: Entries, theirs: Entries) -> Keys:
         """Return the cluster of each pair; 0 for one that counts by itself. Shape (N,)."""
@@ -207,6 +198,26 @@ class PairedGroups:
         both = (own != 0) & (other != 0)  # a repeat has the texts of another on both sides
         return np.where(both, own << np.uint64(32) | other, np.uint64(0))
 
+    def _keep(self, rows: _Joined) -> None:
+        """Keep the rows that moved most, a sample of neighbours, and the counts of a corpus."""
+        pairs, groups = rows.kinds["pairs"], self.groupings[0].of_cells[rows.cells]
+        if self._options.moved_rows:
+            with np.errstate(over="ignore", invalid="ignore"):
+                change = rows.mine["score"] - rows.theirs["score"]
+            far = (rows.kinds["up"] | rows.kinds["down"]) & (change != 0)
+            moved = np.zeros(np.count_nonzero(far), dtype=self.moved.dtype)
+            columns = change, groups, rows.mine, rows.theirs
+            for name, column in zip(moved.dtype.names or (), columns, strict=True):
+                moved[name] = column[far]
+            self.moved = _furthest(np.append(self.moved, moved), self._options.moved_rows)
+        if self._has_corpus:
+            mine, theirs = rows.mine[pairs], rows.theirs[pairs]
+            counts = mine["counts"], theirs["counts"]
+            self._corpora.append((rows.cells[pairs], mine["label"], *counts))
+        if self._options.cluster is None and not self._options.is_ranking:
+            alone = pairs & (rows.clusters == 0)
+            self._in_order.add(rows.mine[alone], groups[alone], rows.differences[alone])
+
     @property
     def neighbours(self) -> float | None:
         """Rank correlation of rows of a group that follow each other; None if they are unrelated.
@@ -215,48 +226,23 @@ class PairedGroups:
         """
         return self._in_order.correlation()
 
-    def _count(self, name: str, groups: IntArray) -> None:
-        row = self._counts[_COUNTS.index(name)]
-        row += np.bincount(groups, minlength=len(row))
-
-    def counts(self, groups: slice) -> results.PairCounts:
-        """Return what became of the rows of some groups."""
-        counts = self._counts[:, groups].sum(axis=1)
-        return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
-
-    def lost(self, groups: slice) -> list[tuple[int, int]]:
-        """Return the inputs that lost most rows of some groups, and how many, most first."""
-        rows = Counter[int]()
-        for group in range(self._counts.shape[1])[groups]:
-            rows.update(self._lost.get(group, {}))
-        return rows.most_common(_MOST_INPUTS)
-
-    def compared(self, name: Group, groups: slice, resamples: int) -> results.GroupComparison:
-        """Return the comparison of a group, or of all of them; no p value is corrected."""
-        options = self._options
+    def compared(self, name: Group, resamples: int, grouping: int = 0) -> results.GroupComparison:
+        """Return the comparison of a group, or of all rows; no p value is corrected."""
+        options, known = self._options, self.groupings[grouping].names
+        numbers = [*known.values()] if name == WHOLE else [known[name]]
+        sums = GroupSums.merge(self._sums[grouping].parts(numbers))
+        counts, missing = sums.counts, sums.missing
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
-        counts, numbers = self.counts(groups), range(self._counts.shape[1])[groups]
-        mean, against = None, None
-        if counts.pairs:
-            mean, against = ExactSums.merge(self._totals[groups]).over(counts.pairs)
-        clusters, missing = (
-            ClusterSums.merge([_NO_CLUSTERS, *sums.parts(numbers)])
-            for sums in (self._clusters, self._missing)
-        )
+        mean, against = sums.totals.over(counts.pairs) if counts.pairs else (None, None)
         lost_together = 1.0
         if len(missing):
             alone = counts.missing - missing.counts.sum()
             lost_together = float((missing.counts @ missing.counts + alone) / counts.missing)
-        result = paired_result(
-            PairedSums.merge([_NO_PAIRS, *self._pairs.parts(numbers)]),
-            clusters,
-            resamples=resamples,
-            **how,
-        )
+        result = paired_result(sums.alone, sums.clusters, resamples=resamples, **how)
         if options.cluster is None:  # units of repeats are rows
             result = replace(result, clusters=None, effective_clusters=None)
-        unknown = UnknownTokens.merge(self._unknown.parts(numbers))
-        corpus, ways = self._compared_corpora(groups, resample=resamples > 0, **how)
+        corpus, ways = self._compared_corpora(grouping, numbers, resample=resamples > 0, **how)
+        lost = sorted(sums.lost.items(), key=lambda own: -own[1])[:_MOST_INPUTS]
         return results.GroupComparison(
             group=name,
             counts=counts,
@@ -264,29 +250,36 @@ class PairedGroups:
             against_mean=against,
             result=result,
             p_adjusted=None,
-            caveats=caveats_of_difference(result, counts.clipped, unknown, ways),
+            caveats=caveats_of_difference(result, counts.clipped, sums.unknown, ways),
             lost_together=lost_together,
             corpus=corpus,
+            measure=self._reader.measure,
+            lost=tuple(
+                results.LostRows(
+                    input_name=self._files[file],
+                    rows=rows,
+                    is_gone=self._files[file] not in self._reader.inputs,
+                )
+                for file, rows in lost
+            ),
         )
 
     @cached_property
-    def _corpus_rows(self) -> tuple[IntArray, IntArray, IntArray, list[IntArray]]:
-        """The labels and counts of all pairs, of both sides, and which of them each group has."""
-        groups, labels, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
+    def _corpus_rows(self) -> tuple[list[IntArray], list[list[IntArray]]]:
+        """The labels and counts of all pairs, of both sides, and the pairs of each group."""
+        cells, *rows = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
-        return labels, mine, theirs, self._rows_by_group(groups)
+        return rows, [_rows_by_group(own.of_cells[cells], len(own.names)) for own in self.groupings]
 
-    def _rows_by_group(self, groups: IntArray) -> list[IntArray]:
-        ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
-        return np.split(np.argsort(groups, kind="stable"), ends[:-1])
-
-    def _compared_corpora(self, groups: slice, **how: Any) -> tuple[CorpusResult | None, int]:
+    def _compared_corpora(
+        self, grouping: int, groups: Sequence[int], **how: Any
+    ) -> tuple[CorpusResult | None, int]:
         """Return the comparison of a corpus, and how many ways its texts are cut in."""
-        name = self._corpus
-        if name is None or not self._counts.any():
+        name = self._reader.measure
+        if not self._has_corpus or not self._sums[grouping]:
             return None, 1
-        labels, *sides, of_groups = self._corpus_rows
-        rows = np.sort(np.concatenate(of_groups[groups]))  # as they were read
+        (labels, *sides), of_groups = self._corpus_rows
+        rows = np.sort(np.concatenate([of_groups[grouping][own] for own in groups]))  # as read
         if (ways := len(np.unique(labels[rows]))) > 1:
             return None, ways
         mine, theirs = (counts[rows].astype(np.float64) for counts in sides)
@@ -298,12 +291,54 @@ class PairedGroups:
         return compare_corpora(mine, theirs, score, **how), 1
 
 
+def _add(sums: SumsByName[int, GroupSums], rows: _Joined, groups: IntArray, number: int) -> None:
+    """Add rows to the sums of their groups. Shape of the groups: (N,)."""
+    counts = [np.bincount(groups[own], minlength=number) for own in rows.kinds.values()]
+    pairs, missing = rows.kinds["pairs"], rows.kinds["lost"] | rows.kinds["only_against_scored"]
+    totals = exact_sums(rows.scores, groups, number)
+    both = [side[pairs] for side in (rows.mine, rows.theirs)]
+    tokens = [
+        np.append(*(side[name] for side in both)) for name in ("text_tokens", "unknown_tokens")
+    ]
+    unknown = UnknownTokens.by_group(tokens[0], tokens[1], np.tile(groups[pairs], 2), number)
+    for group, own in rows_by_value(groups):
+        paired, lost = own[pairs[own]], rows.theirs[own[missing[own]]]
+        is_alone = rows.clusters[paired] == 0
+        alone, paired = paired[is_alone], paired[~is_alone]
+        more = GroupSums(
+            counts=results.PairCounts(
+                **{name: int(of[group]) for name, of in zip(rows.kinds, counts, strict=True)}
+            ),
+            totals=totals[group],
+            alone=PairedSums.of(rows.differences[alone], rows.is_moved[alone], rows.exponent),
+            unknown=unknown[group],
+            lost=Counter(lost["file"].tolist()),
+        )
+        if len(paired):
+            how = rows.clusters[paired], rows.is_moved[paired], rows.exponent
+            more = replace(more, clusters=ClusterSums.of(rows.differences[paired], *how))
+        if len(clusters := lost["cluster"][lost["cluster"] != 0]):
+            more = replace(more, missing=ClusterSums.of(np.ones(len(clusters)), clusters))
+        sums.add(group, more)
+
+
+def _rows_by_group(groups: IntArray, number: int) -> list[IntArray]:
+    ends = np.cumsum(np.bincount(groups, minlength=number))
+    return np.split(np.argsort(groups, kind="stable"), ends[:-1])
+
+
 def _furthest(moved: Entries, most: int) -> Entries:
     """Return the rows of each group that rose most and fell most, at most so many of each kind."""
     kinds = moved["group"].astype(np.int64) * 2 + (moved["change"] > 0)
-    order = np.lexsort((moved["row"], moved["file"], -np.abs(moved["change"]), kinds))
+    order = furthest_first(moved, kinds)
     kinds = kinds[order]
     return moved[order[np.arange(len(order)) - np.searchsorted(kinds, kinds) < most]]
+
+
+def furthest_first(moved: Entries, ranks: npt.ArrayLike = 0) -> IntArray:
+    """Return the order of rows: by rank, those that moved furthest first, then by place."""
+    places = moved["run"]["row"], moved["run"]["file"], -np.abs(moved["change"])
+    return np.lexsort((*places, np.broadcast_to(ranks, len(moved))))
 
 
 class _RowsInOrder:
@@ -313,17 +348,20 @@ class _RowsInOrder:
         self._share = 1.0
         self._rows: list[tuple[Entries, Doubles]] = []
 
-    def add(self, entries: Entries, differences: Doubles) -> None:
-        """Add rows with their differences, and keep some."""
-        self._rows.append(self._sample(entries[["group", "file", "row"]], differences))
+    def add(self, entries: Entries, groups: IntArray, differences: Doubles) -> None:
+        """Add rows with their groups and differences, and keep some."""
+        chosen = self._chosen(entries)
+        rows = entries[["group", "file", "row"]][chosen]
+        rows["group"] = groups[chosen]
+        self._rows.append((rows, differences[chosen]))
         while sum(len(rows) for rows, _ in self._rows) > _MOST_NEIGHBOURS:
             self._share /= 2
-            self._rows = [self._sample(*rows) for rows in self._rows]
+            chosen_rows = [(self._chosen(rows), rows, own) for rows, own in self._rows]
+            self._rows = [(rows[chosen], own[chosen]) for chosen, rows, own in chosen_rows]
 
-    def _sample(self, entries: Entries, differences: Doubles) -> tuple[Entries, Doubles]:
+    def _chosen(self, entries: Entries) -> BoolArray:
         block = entries["row"] // _BLOCK + (entries["file"].astype(np.int64) << 40)
-        chosen = (block.astype(np.uint64) * GOLDEN) / 2.0**64 < self._share
-        return entries[chosen], differences[chosen]
+        return np.asarray((block.astype(np.uint64) * GOLDEN) / 2.0**64 < self._share)
 
     def correlation(self) -> float | None:
         """Return the rank correlation of neighbours, if it is not chance and is worth a word."""
@@ -352,13 +390,13 @@ class _RowsInOrder:
 class Paired(NamedTuple):
     """What reading and pairing gave: the sums of each pair of sides.
 
-    `common` has, of each group, the number of the rows that all systems have scored, and the sums
-    of their scores by system.
+    `common` has, by group, the number of the rows that all systems have scored, and the sums of
+    their scores by system.
     """
 
     names: tuple[str, ...]
     sums: tuple[PairedGroups, ...]
-    common: Sequence[tuple[int, ExactSums]]
+    common: Mapping[Group, tuple[int, ExactSums]]
     reader: RowReader
     without_system: int
 
@@ -417,24 +455,23 @@ def _add_up(
     settings: Sequence[SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
-) -> tuple[tuple[PairedGroups, ...], list[tuple[int, ExactSums]]]:
+) -> tuple[tuple[PairedGroups, ...], dict[Group, tuple[int, ExactSums]]]:
     # The first side is compared with every other; to rank systems, each with each.
     pairs = [*combinations(range(len(names)), 2)]
     if not options.is_ranking:
         pairs = pairs[: len(names) - 1]
-    groups = len(reader.groups)
+    groupings = reader.groupings(len(pairs))
+    known, of_cells = groupings[0]
+    groups = len(known)
     if len(pairs) * groups > MOST_GROUPS:
         raise ConfigError(
             f"there is too much to compare: got {len(pairs):,} comparisons of {groups:,} "
             f"groups; expected at most {MOST_GROUPS:,} together. Name fewer columns with --by, or "
             "fewer systems."
         )
-    # Of many systems the counts may not fit in memory.
-    has_corpus = not options.is_ranking and "counts" in (reader.entry.names or ())
     of_pairs = [*settings] * (len(pairs) // len(settings))
-    corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(options, pair, names, own, groups, corpus)
+        PairedGroups(reader, pair, names, own, groupings)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
     rows_of_all = np.zeros(groups, dtype=np.int64)
@@ -453,12 +490,13 @@ def _add_up(
         if options.is_ranking:
             scores = np.where(places < 0, np.nan, clipped.scores[places])
             rows = ~np.isnan(scores).any(axis=1)
-            of_group = entries["group"][places[rows, 0]].astype(np.int64)
+            of_group = of_cells[entries["group"][places[rows, 0]]]
             rows_of_all += np.bincount(of_group, minlength=groups)
             more = exact_sums(scores[rows], of_group, groups)
             of_systems = [*map(ExactSums.merge, zip(of_systems, more, strict=True))]
     _check_unique(doubled, names, options)
-    return sums, [*zip(rows_of_all.tolist(), of_systems, strict=True)]
+    common = zip(rows_of_all.tolist(), of_systems, strict=True)
+    return sums, dict(zip(known, common, strict=True))
 
 
 def _check_unique(doubled: IntArray, names: Sequence[str], options: CompareOptions) -> None:

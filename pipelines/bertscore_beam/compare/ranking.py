@@ -13,7 +13,7 @@ import numpy as np
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.paired_sides import Paired
-from bertscore_beam.dump.census import Group
+from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.paired import holm
 from bertscore_core.stats.score_statistics import Doubles
@@ -28,7 +28,7 @@ def rankings_of(
     Raises:
         ConfigError: There is no row that all systems have scored.
     """
-    if not any(rows for rows, _ in paired.common):
+    if not any(rows for rows, _ in paired.common.values()):
         raise ConfigError(
             f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "
             "scored; expected some. Check --key, or name the systems to rank with --systems."
@@ -37,7 +37,8 @@ def rankings_of(
     rankings = []
     for groups in zip(*by_pair, strict=True):
         name = groups[0].group
-        own, sums = zip(*paired.common[paired.reader.slice_of(name)], strict=True)
+        chosen = paired.common.values() if name == WHOLE else [paired.common[name]]
+        own, sums = zip(*chosen, strict=True)
         compared = dict(zip((own.sides for own in paired.sums), groups, strict=True))
         if rows := sum(own):
             common = rows, np.array(ExactSums.merge(sums).over(rows))

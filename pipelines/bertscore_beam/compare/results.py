@@ -16,10 +16,11 @@ from bertscore_core.stats.caveats import (
     caveats_of_groups,
 )
 from bertscore_core.stats.paired import CorpusResult, PairedResult, least_p
+from bertscore_core.sums import Sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairCounts:
+class PairCounts(Sums):
     """What became of the rows of a group. A row is paired if it is on both sides.
 
     Attributes:
@@ -37,17 +38,17 @@ class PairCounts:
             the number of those whose references have another number of tokens.
     """
 
-    pairs: int
-    lost: int
-    gained: int
-    unscored: int
-    only_run: int
-    only_against: int
-    only_against_scored: int
-    up: int
-    down: int
-    clipped: int
-    other_references: int
+    pairs: int = 0
+    lost: int = 0
+    gained: int = 0
+    unscored: int = 0
+    only_run: int = 0
+    only_against: int = 0
+    only_against_scored: int = 0
+    up: int = 0
+    down: int = 0
+    clipped: int = 0
+    other_references: int = 0
 
     @property
     def missing(self) -> int:

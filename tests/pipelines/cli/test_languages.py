@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.compare import compare, paired_sides
+from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, scored, two_nights
@@ -180,13 +180,13 @@ def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):
     kept, real = [], paired_sides.PairedGroups
 
-    def seen(options, sides, names, settings, groups, *given, **how):
-        kept.append(groups)
-        return real(options, sides, names, settings, groups, *given, **how)
+    def seen(reader, sides, names, settings, groupings):
+        kept.extend(len(own.names) for own in groupings)
+        return real(reader, sides, names, settings, groupings)
 
     monkeypatch.setattr(paired_sides, "PairedGroups", seen)
     monkeypatch.setattr("bertscore_beam.pages.one_pass.MOST_GROUPS", 5)
-    monkeypatch.setattr(compare, "MOST_GROUPS", 5)
+    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 5)
     out, _ = ran(("groups", nights[0], "--by", "system", "--json"))
     found = json.loads(out)
     assert [row["group"] for row in found["languages"]] == [{"language": one} for one in LANGUAGES]

@@ -520,12 +520,17 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
     options = CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = SettingsDifference(noise=0.0)
-    sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
+    names, reader = (
+        [(str(group),) for group in range(groups)],
+        keyed_rows.RowReader(options, "bleu"),
+    )
+    grouping = keyed_rows.Grouping.of(names)
+    sums = paired_sides.PairedGroups(reader, (0, 1), "ab", settings, [grouping])
     for _ in range(pieces):
-        clipped = paired_sides.RowReader(options, "bleu").for_means(rows)
+        clipped = reader.for_means(rows)
         sums.add(rows, clipped, *np.arange(2 * groups).reshape(2, groups))
-    for group in range(groups):
-        one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
+    for name in names:
+        one = sums.compared(name, resamples=0)
         assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)
     assert Counted.seen < 0.5 * pieces * groups**2
 
