@@ -79,7 +79,7 @@ class Fleet:
                 spec = replace(begun.spec, detached=detached)
                 self.watch.begun[spec.run] = command
                 world.note(f"{process.name} has begun run {spec.run}: {command}, {manner}")
-                if begun.diff.work or detached:
+                if begun.diff.to_do or detached:
                     pool = Pool(self, spec, manner, hazards, process.name)
                     pool.start()
                     if world.random.random() < self.leaves:

@@ -94,7 +94,7 @@ def run_options(
     folder = own(planned.output)
     settled_head(folder)
     job = start_run(resume_score(planned, folder))
-    import_here(missing_imports(planned.texts, job.diff.work, job.imports), folder)
+    import_here(missing_imports(planned.texts, job.diff.to_do, job.imports), folder)
     return run_prepared(job, runner, flags)
 
 

@@ -29,7 +29,6 @@ from bertscore_beam.records.summary import RunStart
 from bertscore_beam.run.beam_options import new_pipeline
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.phases import Phase, chunks_of
-from bertscore_beam.run.publication import WORK_FOLDER
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score import job as of_score
@@ -83,7 +82,6 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
         run="",
         folder=folder,
         before=None,
-        below=WORK_FOLDER,
         settings=SettingsByLanguage(),
         identity={},
         fields=table_fields(options),
@@ -96,7 +94,6 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),
         accelerator=options.accelerator,
-        is_remote=runner.is_remote,
     )
 
 

@@ -32,7 +32,7 @@ class ReusableRun:
     """An earlier run whose scores may be taken over.
 
     Attributes:
-        is_done: Whether it has succeeded. Of one that has not, the parts that are there count.
+        is_done: Whether it has succeeded. Its staged parts count as well.
         signatures: Those of its languages; their idf may be any of several tables.
         listed: Name of the list of its parts, which workers make tables of; "" before it is
             written.

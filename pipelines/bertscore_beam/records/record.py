@@ -217,21 +217,27 @@ _OF_A_PART = (RECORD_KEY, TOKEN_KEY, GROUPS_KEY, SEAL_KEY)
 
 
 def read_record(
-    folder: OutputFolder, name: str, stored: Stored, staged: str = ""
+    folder: OutputFolder, name: str | None, stored: Stored, staged: str = ""
 ) -> PartRecord | None:
     """Read the record of a part from its footer; None if it is no part, or its footer is damaged.
 
-    `staged` is where the part is staged; "" if it is under its name.
+    Args:
+        folder: Its folder.
+        name: The name that its record must have; None for any.
+        stored: The file as it is listed.
+        staged: Where the part is staged; "" if it is under its name.
 
     Raises:
         OSError: It cannot be reached.
     """
     try:
-        path, version = folder.path(staged or name), told_version(stored)
+        path, version = folder.path(staged or name or ""), told_version(stored)
         with open_parquet(path, size=stored.size, version=version) as (file, source):
             data = (file.metadata.metadata or {}).get(RECORD_KEY)
             record = None if data is None else record_from_json(data)
-            if record is None or record.part_name != name or not is_sealed(file, source):
+            if record is None or name not in (None, record.part_name):
+                return None
+            if not is_sealed(file, source):
                 return None
             digest = source_footer_digest(source)
     except (InputError, FileNotFoundError):

@@ -33,6 +33,7 @@ from bertscore_beam.run.publication import (
 IDF_FILE = "_manifest/idf.npz"
 
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
+_STAGED_FILE = re.compile(rf"{WORK_FOLDER}/(over-\d+/)?\w+/\d{{12,}}\.\w+-\w+-\w+\.pq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +128,8 @@ def find_parts(
 
 
 def has_parts(folder: OutputFolder) -> bool:
-    """Tell whether a folder has a file with the name of a part."""
-    return any(is_part_name(name) for name, _ in folder.each_stored())
+    """Tell whether a folder has a file with the name of a part, published or staged."""
+    return any(is_part_name(name) or _is_staged(name) for name, _ in folder.each_stored())
 
 
 def is_part_name(name: str) -> bool:
@@ -143,6 +144,23 @@ def published_entries(folder: OutputFolder, head: Head | None) -> dict[str, Entr
 
 
 # Parts that are staged, under what they are made of.
+
+
+def _is_staged(name: str) -> bool:
+    return _STAGED_FILE.fullmatch(name) is not None and not name.startswith(
+        f"{WORK_FOLDER}/rejects/"
+    )
+
+
+def all_records(folder: OutputFolder, head: Head | None) -> list[PartRecord]:
+    """Return the records of all parts of a folder: first those under their names, then staged ones.
+
+    Of whichever run, and with whichever settings they were made.
+    """
+    found = find_parts(folder, head)
+    staged = sorted(filter(_is_staged, found.files))
+    read = in_parallel(lambda name: read_record(folder, None, found.files[name], name), staged)
+    return [*(found.records[name] for name in sorted(found.records)), *filter(None, read)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +190,13 @@ class StagedParts:
             for made_of, name in staged_parts(inside, folder).items()
         }
         return cls(below, names, files)
+
+    @classmethod
+    def listed(cls, folder: OutputFolder, below: str, inside: str = "") -> "StagedParts":
+        """List what is staged in a folder, of all inputs or of one."""
+        at = f"{below}/{inside}".rstrip("/")
+        files = {f"{at}/{name}": stored for name, stored in folder.each_stored(at)}
+        return cls.among(below, files)
 
     def read(self, folder: OutputFolder, split: Split, made_of: str) -> PartRecord | None:
         """Read the record of the part that is staged of a split; None without a whole one."""

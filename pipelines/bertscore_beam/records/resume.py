@@ -1,10 +1,10 @@
-"""Compare an output folder with a plan: which parts are done, stale, missing or reusable.
+"""Compare an output folder with a plan: which splits are done, and which are to do.
 
-A part is done if its record is of the same settings and of the same rows of the same version of the
-file, and the manifest lists it as it is. If it is staged, or has changed since, the workers read it
-to its end. If the version of the file differs, or is unknown, the split is scored again, and its
-rows take the scores that earlier parts have of them. A part is a function of its split and the
-signature.
+A split is done if its part is of the same settings and of the same rows of the same version of the
+file, and the manifest lists it as it is. All else is to do, and left to the workers: they read a
+part that is staged, or has changed since, to its end, and take it if it is whole and valid.
+Otherwise the split is scored, and its rows take the scores that earlier parts have of them. A part
+is a function of its split and the signature.
 """
 
 import json
@@ -16,9 +16,8 @@ from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import FoundParts, made_of
+from bertscore_beam.records.records import FoundParts
 from bertscore_beam.records.settings import SettingsByLanguage
-from bertscore_beam.records.summary import Totals
 from bertscore_core.errors import SignatureError
 
 
@@ -44,34 +43,21 @@ def may_be_valid(
     )
 
 
-_DONE, _UNSURE, _PENDING = range(3)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FolderDiff:
     """An output folder compared with a plan.
 
     Attributes:
-        pending: Splits to score, in the order of the plan.
-        unsure: Splits whose parts are staged, or are valid if they are whole, and their rows, and
-            the idf table, are still the same.
-        work: Both, in the order of the plan: at the end of a run the splits without a valid part.
-        carried: Totals of the parts that are done; of none at the end of a run.
-        stale: Parts of the plan's inputs that match none of its splits, cut by other sizes.
-        orphans: Parts of inputs that are not in the plan: missing, renamed or rejected. They stay:
-            a plan cannot decide whether to keep them.
-        rows_at_risk: Rows of the parts that are replaced, or compared with the input: at the end of
-            a run those that remain since their splits could not be scored.
+        done: Splits whose parts are there, in the order of the plan.
+        to_do: The others. Their workers take what is staged of them, or still valid.
+        left: Parts of inputs that are not in the plan: missing, renamed or rejected. They stay: a
+            plan cannot decide whether to keep them. Of the other parts that are of no split, cut by
+            other sizes, nothing stays but the scores that rows take from them.
     """
 
-    pending: tuple[Split, ...]
-    unsure: tuple[Split, ...]
-    work: tuple[Split, ...]
     done: tuple[Split, ...]
-    carried: Totals
-    stale: tuple[str, ...]
-    orphans: tuple[str, ...]
-    rows_at_risk: int
+    to_do: tuple[Split, ...]
+    left: tuple[str, ...]
 
 
 def compare_with_plan(
@@ -80,9 +66,7 @@ def compare_with_plan(
     job_digest: str,
     idf: str | None,
     labels: Mapping[str, str],
-    *,
-    staged: Collection[str] = (),
-    at_end: bool = False,
+    made: Collection[str] = (),
 ) -> FolderDiff:
     """Compare an output folder with a plan.
 
@@ -91,49 +75,30 @@ def compare_with_plan(
         found: The parts of the folder.
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
-            when no earlier part is known to fit it.
+            when no part is known to fit it.
         labels: As for `may_be_valid`.
-        staged: What staged parts are made of.
-        at_end: Whether the run has just read the rows and the parts: an unknown version of a file
-            is no longer a doubt.
+        made: The parts that workers of this run have made, or read and kept.
     """
-    splits, left = plan.splits, dict(found.records)
-    carried, rows_at_risk = Totals(), 0
-    states = [_PENDING] * len(splits)
-    for place, split in enumerate(splits):
-        record = left.pop(split.part_name, None)
-        if record is not None and may_be_valid(split, record, job_digest, idf, labels):
-            is_sure = idf is not None and (split.part_name not in found.unverified or at_end)
-            is_same = record.covers(split) if at_end else record.is_current(split)
-            states[place] = _DONE if is_sure and is_same else _UNSURE
-        elif (
-            staged
-            and idf is not None
-            and split.file_version
-            and made_of(split, job_digest, idf, labels, None) in staged
-        ):
-            states[place] = _UNSURE
-        if record is not None and states[place] == _DONE:
-            if not at_end:
-                carried += Totals.of_record(record)
-        elif record is not None:
-            rows_at_risk += record.num_rows
-    inputs = {split.input_name for split in splits} if left else set()
-    stale = tuple(sorted(name for name in left if input_of(name) in inputs))
-    pending, unsure, work, done = (
-        tuple(split for split, state in zip(splits, states, strict=True) if state in chosen)
-        for chosen in ([_PENDING], [_UNSURE], [_PENDING, _UNSURE], [_DONE])
-    )
-    return FolderDiff(
-        pending=pending,
-        unsure=unsure,
-        work=work,
-        done=done,
-        carried=carried,
-        stale=stale,
-        orphans=tuple(sorted(left.keys() - {*stale})),
-        rows_at_risk=rows_at_risk + (0 if at_end else sum(left[name].num_rows for name in stale)),
-    )
+
+    def is_done(split: Split) -> bool:
+        name = split.part_name
+        record = found.records.get(name)
+        if name in made or record is None:
+            return name in made
+        return (
+            idf is not None
+            and name not in found.unverified
+            and record.is_current(split)
+            and may_be_valid(split, record, job_digest, idf, labels)
+        )
+
+    done: list[Split] = []
+    to_do: list[Split] = []
+    for split in plan.splits:
+        (done if is_done(split) else to_do).append(split)
+    inputs = {split.input_name for split in plan.splits}
+    left = (name for name in found.records if input_of(name) not in inputs)
+    return FolderDiff(tuple(done), tuple(to_do), tuple(sorted(left)))
 
 
 def input_of(part_name: str) -> str:

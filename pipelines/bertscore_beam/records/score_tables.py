@@ -33,7 +33,7 @@ from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import check_is_regular, in_parallel, read_bytes
-from bertscore_beam.records.records import find_parts
+from bertscore_beam.records.records import all_records
 from bertscore_beam.records.row_scores import (
     NO_REASON,
     NO_SETTING,
@@ -154,11 +154,10 @@ def map_table(file: IO[bytes], *, is_checked: bool = False) -> ScoreTable:
 
 def list_earlier(folder: OutputFolder, source: OutputFolder) -> str:
     """Write which parts an earlier run has; return the name of the list."""
-    found = find_parts(source, readable_head(source)).records
-    records = [found[name] for name in sorted(found)]
+    records = all_records(source, readable_head(source))
     table = pa.table(
         {
-            "name": pa.array([record.part_name for record in records], pa.string()),
+            "name": pa.array([record.file for record in records], pa.string()),
             "size": pa.array([record.part_bytes for record in records], pa.int64()),
             "rows": pa.array([record.num_rows for record in records], pa.int64()),
         }

@@ -16,7 +16,7 @@ from bertscore_core.sums import Sums
 from bertscore_core.work import Work
 
 SHOWN_FAILURES = 100
-"""Most failed splits, rejected files and orphan parts named in the summary. All are counted."""
+"""Most failed splits, rejected files and parts of missing inputs that the summary names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +127,12 @@ class RunStart:
         about_rows: The same, estimated if it is not known.
         num_unreachable_files: Rejected files that could not be reached; the next run tries again.
         rejected_files: The reason by path, for some of the rejected files.
-        num_orphan_parts: Parts in the output folder whose input is not in the plan.
+        num_parts_gone: Parts in the output folder whose input is missing; `parts_gone` names some.
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts of earlier runs that are done.
         parts_unreadable: Files in the places of planned parts whose footers hold no record.
-        rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
-            compared, or deleted since they do not fit the plan.
+        rows_at_risk: Rows of the other earlier parts: they keep their scores only if a worker finds
+            them there again.
     """
 
     parts: int = 0
@@ -143,8 +143,8 @@ class RunStart:
     num_unreachable_files: int = 0
     rejected_files: Mapping[str, str] = field(default_factory=dict)
     gates: Gates = field(default_factory=Gates)
-    num_orphan_parts: int = 0
-    orphan_parts: tuple[str, ...] = ()
+    num_parts_gone: int = 0
+    parts_gone: tuple[str, ...] = ()
     started: float = 0.0
     carried: Totals = field(default_factory=Totals)
     parts_unreadable: int = 0
@@ -202,7 +202,7 @@ def summarize(
     gates, most_cut = start.gates, start.gates.max_truncated_fraction
     mostly_unknown = _mostly_unknown(total, gates.max_unknown_fraction)
     passed = {
-        "parts_of_inputs_gone": not start.num_orphan_parts,
+        "parts_of_inputs_gone": not start.num_parts_gone,
         "min_rows": input_rows >= gates.min_rows,
         "max_reject_fraction": share <= gates.max_reject_fraction,
         "max_truncated_fraction": most_cut is None or summary.truncated_fraction <= most_cut,
@@ -242,8 +242,8 @@ def summarize(
         "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
         "parts_unreadable": start.parts_unreadable + new.parts_unreadable,
-        "num_parts_of_inputs_gone": start.num_orphan_parts,
-        "parts_of_inputs_gone": list(start.orphan_parts),
+        "num_parts_of_inputs_gone": start.num_parts_gone,
+        "parts_of_inputs_gone": list(start.parts_gone),
         "files": start.files,
         "num_rejected_files": start.num_rejected_files,
         "num_unreachable_files": start.num_unreachable_files,

@@ -65,11 +65,14 @@ class TriedRun:
 
         Parts of missing inputs stay, and those whose splits could not be scored this time.
         """
-        records, dropped = self.found.records, {*spec.dropped}
+        records = self.found.records
         names = (split.part_name for split in self.plan.splits if split.part_name in records)
-        for name in chain(names, (name for name in self.diff.orphans if name not in dropped)):
-            record = records[name]
-            yield from entries_of(record, spec.below) if record.staged else self.found.entries(name)
+        for name in chain(names, spec.left):
+            record = records.get(name)
+            if record is not None and record.staged:
+                yield from entries_of(record, spec.below)
+            else:
+                yield from self.found.entries(name)
 
 
 def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> TriedRun:
@@ -85,10 +88,11 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]
     plan = read_plan(folder.read(own_file(spec.run, PLAN)), digest, path)
     found = find_parts(folder, spec.before, is_read=False)
     earlier: Mapping[str, PartRecord] = {} if spec.replaces else found.records
-    found = replace(found, records={**earlier, **{one.part_name: one for one in made}})
+    tried = {record.part_name: record for record in made}
+    found = replace(found, records={**earlier, **tried})
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
-    return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
+    return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, made=tried.keys()))
 
 
 def finish_run(
@@ -119,7 +123,8 @@ def finish_run(
     folder = spec.folder
     run = look_over(spec, idf, made)
     check_not_overtaken(folder, spec.before, spec.run)  # what was published may be gone by now
-    missing = run.diff.work
+    missing, records = run.diff.to_do, run.found.records
+    untouched = (records[split.part_name] for split in missing if split.part_name in records)
     signatures = spec.settings.signatures(idf)
     summary = summarize(
         spec.start,
@@ -127,7 +132,7 @@ def finish_run(
         signatures.get(EVERY_LANGUAGE),
         restarts=pool.restarts(),
         missing=len(missing),
-        untouched_rows=run.diff.rows_at_risk,
+        untouched_rows=sum(record.num_rows for record in untouched),
         whole_idf=not problem,
     )
     if spec.settings.by_column:

@@ -89,10 +89,10 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
     with run.first_writing():
         begun = begin_score(planned, folder, run.say)
     spec, is_small = begun.spec, len(planned.plan.splits) == 1
-    texts = missing_imports(planned.texts, begun.diff.work, begun.imports)
+    texts = missing_imports(planned.texts, begun.diff.to_do, begun.imports)
     expected = expected_of(begun)
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    has_work = bool(begun.diff.work) or spec.detached
+    has_work = bool(begun.diff.to_do) or spec.detached
     del planned, begun  # they are large when there are many splits
     if texts:
         run.do(*import_phase(texts, folder), loads=False)
@@ -143,22 +143,24 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ComparedP
         say(note)
     if planned.device_note is not None:
         say(f"The encoder runs on {planned.device_note}")
-    if compared.diff.unsure:
-        say(
-            f"{len(compared.diff.unsure)} earlier parts may still be valid: they are read, and "
-            "scored again only where they are damaged or the texts of the input have changed."
-        )
     if planned.reuse_note is not None:
         say(planned.reuse_note)
-    if not compared.diff.work:
-        say("Everything is scored already; only the summary is written again.")
-    if compared.superseded:
-        say(
-            f"{len(compared.superseded)} earlier parts are replaced when all is done: they do not "
-            "fit the input as it is cut now (another --split-rows, changed files, or missing "
-            "inputs), or --overwrite is given."
-        )
+    for note in _folder_notes(compared):
+        say(note)
     return compared
+
+
+def _folder_notes(compared: ComparedPlan) -> Iterator[str]:
+    """Say what the folder has of the plan."""
+    start, done = compared.spec.start, len(compared.diff.done)
+    if not compared.diff.to_do:
+        yield "Everything is scored already; only the summary is written again."
+    elif done:
+        yield f"{done:,} of {start.parts:,} parts are done."
+    if start.rows_at_risk:
+        rows = f"The folder has {start.rows_at_risk:,} rows of other earlier parts"
+        how = "scores are kept where texts and settings are the same and nothing is damaged"
+        yield f"{rows}: {'--overwrite replaces them' if compared.spec.replaces else how}."
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -192,11 +194,11 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
     spec, diff, plan = compared.spec, compared.diff, compared.planned.plan
     folder = spec.folder
     folder.delete_temporary()
-    if spec.reuse is not None and diff.work:
+    if spec.reuse is not None and diff.to_do:
         listed = list_earlier(folder, OutputFolder(spec.reuse.root))
         spec = replace(spec, reuse=replace(spec.reuse, listed=listed))
     digests = {}
-    for name, splits in {PLAN: plan.splits, PENDING: diff.work}.items():
+    for name, splits in {PLAN: plan.splits, PENDING: diff.to_do}.items():
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(own_file(spec.run, name), data)
         digests[name] = digest_of(data)
@@ -224,7 +226,7 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
 def expected_of(compared: ComparedPlan) -> Expected:
     """Return what the phases of a run will have done, for people who wait."""
     spec, plan = compared.spec, compared.planned.plan
-    rows = {place_of(split.part_name): split.about_rows for split in compared.diff.pending}
+    rows = {place_of(split.part_name): split.about_rows for split in compared.diff.to_do}
     return Expected(
         folder=spec.below,
         amounts=rows,

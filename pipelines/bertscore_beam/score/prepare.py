@@ -30,7 +30,7 @@ from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.row_options import IDF_WORDS
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
-from bertscore_beam.records.records import FoundParts, StagedParts, find_parts, longest
+from bertscore_beam.records.records import FoundParts, find_parts, longest
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
@@ -44,12 +44,12 @@ from bertscore_beam.records.resume import (
 )
 from bertscore_beam.records.same_texts import check_same_texts
 from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf, check_groups
-from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart
+from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart, Totals
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.publication import is_success, readable_head, staging
+from bertscore_beam.run.publication import is_success, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_table import find_idf
@@ -106,9 +106,7 @@ class ComparedPlan:
 
     Attributes:
         spec: What the workers of the run need of it.
-        diff: Which parts are done, stale and so on.
-        superseded: Parts that the run does not publish again: stale ones, those of files that a
-            Delta table has no longer, and with --overwrite all.
+        diff: Which splits are done, and which are to do.
         imports: The imports of the folder.
         before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
@@ -116,7 +114,6 @@ class ComparedPlan:
     planned: ScorePlan
     spec: ScoreSpec
     diff: FolderDiff
-    superseded: tuple[str, ...]
     imports: frozenset[str]
     before: Mapping[str, object] | None
 
@@ -313,42 +310,28 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             check_same_job(kept.values(), digest)
         if not plan.sketched:
             check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
-    below = staging(head, overwrite=options.overwrite)
-    diff = compare_with_plan(
-        plan,
-        replace(found, records={}) if options.overwrite else found,
-        digest,
-        idf.fingerprint,
-        settings.labels,
-        staged=StagedParts.among(below, found.files).names,
-    )
-    gone = _parts_of_missing_inputs(plan, diff)
     # With --overwrite nothing stays that was published, so nothing is left to be asked about.
-    others = () if options.overwrite else _of_earlier_versions(planned.files, gone, before)
-    superseded = (*diff.stale, *others)
-    to_report = tuple(part for part in gone if part not in {*superseded})
-    if options.overwrite:
-        superseded = tuple(kept)
-        rows = sum(record.num_rows for record in kept.values())
-        diff = replace(diff, rows_at_risk=rows)
-    unlisted = {*found.unverified, *superseded} - found.published.keys()
+    there = replace(found, records={}) if options.overwrite else found
+    diff = compare_with_plan(plan, there, digest, idf.fingerprint, settings.labels)
+    missing = _parts_of_missing_inputs(plan, diff)
+    dropped = {*_of_earlier_versions(planned.files, missing, before)}
     return ComparedPlan(
         planned=planned,
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             before=head,
-            below=below,
             is_over_success=is_success(folder, head) and found.is_whole,
             replaces=options.overwrite,
-            looks=not options.overwrite and len(kept) > len(diff.done),
-            unlisted=tuple(unlisted),
-            dropped=others,
+            left=tuple(name for name in diff.left if name not in dropped),
+            unlisted=tuple(found.unverified - found.published.keys()),
             folder=folder,
             settings=settings,
             identity=identity,
             fields=planned.fields,
             digest=digest,
-            start=_run_start(planned, found, diff, to_report),
+            start=_run_start(
+                planned, found, diff, [part for part in missing if part not in dropped]
+            ),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -360,22 +343,24 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             num_chunks=planned.runner.num_chunks,
             corpus=plan.digest,
             accelerator=options.accelerator,
-            is_remote=planned.runner.is_remote,
             keep_input=options.keep_input,
             idf=idf,
             notes=plan.notes,
         ),
         diff=diff,
-        superseded=superseded,
         imports=imports_among(found.others),
         before=before,
     )
 
 
 def _run_start(
-    planned: ScorePlan, found: FoundParts, diff: FolderDiff, orphans: tuple[str, ...]
+    planned: ScorePlan, found: FoundParts, diff: FolderDiff, gone: Sequence[str]
 ) -> RunStart:
     options, plan = planned.options, planned.plan
+    done = (found.records[split.part_name] for split in diff.done)
+    carried = sum(map(Totals.of_record, done), Totals())
+    left = sum(found.records[name].num_rows for name in diff.left)
+    earlier = sum(record.num_rows for record in found.records.values())
     return RunStart(
         parts=len(plan.splits),
         # With as many candidates as rows, each row has one.
@@ -391,12 +376,12 @@ def _run_start(
             max_truncated_fraction=options.max_truncated_fraction,
             max_unknown_fraction=options.max_unknown_fraction,
         ),
-        num_orphan_parts=len(orphans),
-        orphan_parts=orphans[:SHOWN_FAILURES],
+        num_parts_gone=len(gone),
+        parts_gone=tuple(gone[:SHOWN_FAILURES]),
         started=planned.started,
-        carried=diff.carried,
+        carried=carried,
         parts_unreadable=len(found.unreadable),
-        rows_at_risk=diff.rows_at_risk,
+        rows_at_risk=earlier - left - carried.summary.rows,
     )
 
 
@@ -405,7 +390,7 @@ def _parts_of_missing_inputs(plan: Plan, diff: FolderDiff) -> tuple[str, ...]:
     if not plan.is_whole:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
-    return tuple(part for part in diff.orphans if input_of(part) not in unreachable)
+    return tuple(part for part in diff.left if input_of(part) not in unreachable)
 
 
 def _of_earlier_versions(

@@ -1,46 +1,27 @@
 """Texts about a scoring run: its plan, its summary, its warnings and languages."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from rich.filesize import decimal
 
 from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
-from bertscore_beam.dump.splits import reading_note
+from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.metrics.table import format_signatures, no_numbers_warning, tokenized_warning
 from bertscore_beam.records.groups import no_groups_warning, read_caveats
+from bertscore_beam.records.records import StagedParts, made_of
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import error_metrics, scored_languages
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.output import TextTable, format_duration
+from bertscore_beam.run.output import TextTable
 from bertscore_beam.score.prepare import ComparedPlan
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.caveats import caveat_cells
-
-# Measured on two cores with the embedded model: imports, planning, the start of a worker, loading.
-_START_SECONDS = 10.0
-
-
-def estimate_lines(compared: ComparedPlan) -> str:
-    """Return the time of a run by the pace of earlier runs, and what that is, for `--dry-run`."""
-    earlier, rows = (
-        compared.spec.start.carried,
-        sum(split.about_rows for split in compared.diff.pending),
-    )
-    if not rows:
-        return f"about {format_duration(_START_SECONDS)} (nothing is left to score)"
-    if not compared.planned.runner.is_local:
-        return "not known: it depends on the workers, which run elsewhere"
-    if not earlier.summary.rows:
-        return "not known before the first parts are scored"
-    # The seconds are a sum over all workers.
-    pace = earlier.seconds / earlier.summary.rows / compared.planned.runner.workers
-    seconds = _START_SECONDS + rows * pace
-    return (
-        f"about {format_duration(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
-    )
 
 
 def show_languages_planned(
@@ -151,14 +132,12 @@ _SHOWN_FILES = 10
 
 def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    plan, reuse, backend = (
-        compared.planned.plan,
-        compared.planned.reuse_note,
-        compared.planned.device_note,
-    )
-    by = ", ".join(compared.spec.group_by)
+    planned, spec = compared.planned, compared.spec
+    plan, reuse, backend = planned.plan, planned.reuse_note, planned.device_note
+    to_score = _not_staged(spec, compared.diff.to_do)
+    by = ", ".join(spec.group_by)
     few_groups = "" if plan.sketched else f"at least {plan.census.num_groups:,} "
-    start, setting = compared.spec.start, compared.spec.settings.sole
+    start, setting = spec.start, spec.settings.sole
     least = start.gates.min_rows
     is_few = start.rows is not None and start.rows < least
     few = f", fewer than {least:,}" if is_few else ""
@@ -172,24 +151,50 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
         "files rejected": f"{start.num_rejected_files:,}",
         "rows": f"{rows_note(plan.splits)}{few}",
         "splits": f"{start.parts:,}, of at most {plan.split_rows:,} rows",
-        "splits done earlier": f"{start.carried.parts:,}",
-        "earlier parts to be replaced": f"{len(compared.superseded):,}",
-        "rows to score": rows_note(compared.diff.pending),
-        "rows to compare first": rows_note(compared.diff.unsure),
-        "rows read": reading_note(compared.diff.work, compared.spec.num_chunks),
+        "splits done earlier": f"{start.parts - len(to_score):,}",
+        "rows to score": rows_note(to_score),
+        **({"earlier rows": _earlier_rows(spec)} if start.rows_at_risk else {}),
+        "rows read": reading_note(to_score, spec.num_chunks),
         **({} if reuse is None else {"reuse": reuse}),
-        "estimated time": estimate_lines(compared),
+        "space for staging": f"about {decimal(_staged_bytes(to_score))}",
         "idf": _idf_cell(compared),
-        **(
-            {"other metrics": ", ".join(metrics)} if (metrics := compared.spec.metric_names) else {}
-        ),
+        **({"other metrics": ", ".join(metrics)} if (metrics := spec.metric_names) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
-        "output": compared.spec.folder.root,
+        "output": spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(start.rejected_files, start.num_rejected_files)
     warned = [("warning", warning) for warning in warnings]
     return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
+
+
+def _not_staged(spec: ScoreSpec, splits: Sequence[Split]) -> list[Split]:
+    """Return those of some splits of which nothing is known to be staged."""
+    staged, idf = StagedParts.listed(spec.folder, spec.below).names, spec.idf.fingerprint
+    if idf is None or not staged:
+        return [*splits]
+    given = spec.digest, idf, spec.settings.labels, None
+    return [
+        split for split in splits if not split.file_version or made_of(split, *given) not in staged
+    ]
+
+
+def _earlier_rows(spec: ScoreSpec) -> str:
+    how = "replaced" if spec.replaces else "scores are kept where texts and settings are the same"
+    return f"{spec.start.rows_at_risk:,} of other parts: {how}"
+
+
+_SCORE_BYTES, _FOOTER_BYTES = 50, 10_000
+"""About the bytes of a row's scores, of which 28 are P, R, F1 and a key, and of a part's footer."""
+
+
+def _staged_bytes(splits: Sequence[Split]) -> int:
+    """Return about the size of the parts of splits: their share of the input, and the scores."""
+    rows = Counter[tuple[int, int | None, str]]()
+    for split in splits:
+        rows[split.file_size, split.file_rows, split.input_name] += split.about_rows
+    shares = (size * min(1, n / max(of or 0, 1)) for (size, of, _), n in rows.items())
+    return int(sum(shares)) + _SCORE_BYTES * rows.total() + _FOOTER_BYTES * len(splits)
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from bertscore_beam.records.records import own_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.publication import Head
+from bertscore_beam.run.publication import Head, staging
 from bertscore_beam.score.loaded_scorers import ModelMemory
 
 # Names of what is staged for the workers of a run: see `own_file`.
@@ -54,12 +54,10 @@ class ScoreSpec:
     Attributes:
         run: Identifies this run, a new one for each: the token of what it publishes.
         before: The head of the folder before the run was planned; None without one.
-        below: Where it stages, below the folder.
         is_over_success: Whether the folder held a success then.
         replaces: Whether nothing of what is published stays.
-        looks: Whether there are parts under their names whose rows may have scores to take.
+        left: Parts of missing inputs, which stay.
         unlisted: Parts under their names that no manifest lists.
-        dropped: Parts under their names that are not published again; nothing if it replaces all.
         folder: Output folder of the run.
         settings: How the rows of each language are scored.
         identity: What must be equal for two runs to share the output folder.
@@ -75,7 +73,6 @@ class ScoreSpec:
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
-        is_remote: Whether a job service runs it.
         keep_input: Whether imports stay when the run is a success.
         notes: `Plan.notes`.
         plans: Digests of the plans that were written for the workers, by name.
@@ -83,7 +80,6 @@ class ScoreSpec:
 
     run: str
     before: Head | None
-    below: str
     folder: OutputFolder
     settings: SettingsByLanguage
     identity: Mapping[str, str]
@@ -92,9 +88,8 @@ class ScoreSpec:
     start: RunStart
     is_over_success: bool = False
     replaces: bool = False
-    looks: bool = False
+    left: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
     idf: IdfTablesFile = field(default_factory=IdfTablesFile)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
@@ -105,10 +100,19 @@ class ScoreSpec:
     num_chunks: int | None = None
     corpus: str = ""
     accelerator: str | None = None
-    is_remote: bool = False
     keep_input: bool = False
     notes: tuple[str, ...] = ()
     plans: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def below(self) -> str:
+        """Where it stages, below the folder."""
+        return staging(self.before, overwrite=self.replaces)
+
+    @property
+    def looks(self) -> bool:
+        """Whether rows may have scores in parts of the folder that its plan does not keep."""
+        return self.start.rows_at_risk > 0 and not self.replaces
 
     def plan(self, name: str) -> tuple[str, str]:
         """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""

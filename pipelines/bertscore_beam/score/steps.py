@@ -149,10 +149,8 @@ class SplitScorer:
         there: dict[str, Stored] = {}
         staged = StagedParts(spec.below, {}, {})
         if idf is None or not idf.problem:
-            folder = f"{spec.below}/{place_of(splits[0].part_name).partition('/')[0]}"
-            files = spec.folder.each_stored(folder)
-            listed = {f"{folder}/{name}": stored for name, stored in files}
-            staged = StagedParts.among(spec.below, listed)
+            inside = place_of(splits[0].part_name).partition("/")[0]
+            staged = StagedParts.listed(spec.folder, spec.below, inside)
             if spec.looks:
                 there = dict(spec.folder.each_stored(input_of(splits[0].part_name)))
         for split in splits:

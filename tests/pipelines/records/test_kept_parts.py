@@ -68,7 +68,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored, tmp_path):
     pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
     job = jobs.prepare_score(chosen)
     compared = 2 if chosen.idf == "none" else 4
-    assert (job.diff.pending, len(job.diff.unsure)) == ((), compared)
+    assert (len(job.diff.to_do), job.spec.start.rows_at_risk) == (compared, 15 * compared)
     job = jobs.start(job)
     counted = 0 if chosen.idf == "none" else 60  # again, which gives the same table
     assert documents_counted(job) == counted
@@ -77,7 +77,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored, tmp_path):
     assert (summary["success"], summary["batches"], summary["replaced"]) == (True, 0, 0)
     assert jobs.parts_of(output) == afresh(chosen, tmp_path / "afresh")
     again = jobs.prepare_score(chosen)
-    assert (again.diff.work, again.spec.idf.must_count) == ((), False)
+    assert (again.diff.to_do, again.spec.idf.must_count) == ((), False)
     assert again.spec.start.carried.summary.rows == 60
 
 
@@ -92,7 +92,7 @@ def test_other_columns_that_change_are_written_beside_the_scores_that_were_there
     assert changed == {name for name in before if name.startswith(f"{FIRST}/")}
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
     assert after == afresh(chosen, tmp_path / "afresh")
-    assert jobs.prepare_score(chosen).diff.work == ()
+    assert jobs.prepare_score(chosen).diff.to_do == ()
 
 
 def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path):
@@ -145,7 +145,7 @@ def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
             np.testing.assert_allclose(now[name], other[name], atol=INVARIANCE_ATOL)
         else:
             assert now[name].equals(other[name]), name
-    assert jobs.prepare_score(chosen).diff.work == ()
+    assert jobs.prepare_score(chosen).diff.to_do == ()
 
 
 def test_change_with_size_and_time_kept_is_noticed(tmp_path):

@@ -21,7 +21,6 @@ from bertscore_beam.records.record import (
 )
 from bertscore_beam.records.records import FoundParts, find_parts
 from bertscore_beam.records.resume import compare_with_plan
-from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
@@ -210,56 +209,52 @@ def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
 UNKNOWN = replace(SPLIT, file_version="")
 
 
-def test_finished_splits_are_not_pending():
+def test_finished_splits_are_not_to_do():
     made = [record_of(split) for split in PLAN.splits[1:4]]
     bad = frozenset({PLAN.splits[0].part_name})
     found = replace(held(*made), unreadable=bad)
     diff = compare_with_plan(PLAN, found, DIGEST, IDF, {})
-    assert diff.pending == (PLAN.splits[0], PLAN.splits[4])
+    assert diff.to_do == (PLAN.splits[0], PLAN.splits[4])
     assert diff.done == PLAN.splits[1:4]
-    assert diff.carried == Totals.merge(map(Totals.of_record, made))
-    assert diff.stale == diff.orphans == ()
-    assert compare_with_plan(PLAN, held(), DIGEST, IDF, {}).pending == PLAN.splits
+    assert diff.left == ()
+    assert compare_with_plan(PLAN, held(), DIGEST, IDF, {}).to_do == PLAN.splits
 
 
-DONE, UNSURE, PENDING = range(3)
 WORTH = {
-    "the same": (SPLIT, record_of(SPLIT), IDF, DONE, True),
-    "another idf table": (SPLIT, record_of(SPLIT, idf="other"), IDF, PENDING, False),
-    "another signature": (SPLIT, record_of(SPLIT, job_digest="other"), IDF, PENDING, False),
-    "another size": (replace(SPLIT, file_size=1), record_of(SPLIT), IDF, UNSURE, False),
-    "another version": (replace(SPLIT, file_version="v2"), record_of(SPLIT), IDF, UNSURE, False),
-    "more rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT), IDF, UNSURE, False),
-    "another length": (replace(SPLIT, num_rows=9), record_of(SPLIT), IDF, PENDING, False),
-    "another part": (SPLIT, record_of(PLAN.splits[1]), IDF, PENDING, False),
-    "no record": (SPLIT, None, IDF, PENDING, False),
-    "no version": (UNKNOWN, record_of(UNKNOWN), IDF, UNSURE, True),
-    "an idf table to be counted": (SPLIT, record_of(SPLIT), None, UNSURE, False),
+    "the same": (SPLIT, record_of(SPLIT), IDF, True),
+    "another idf table": (SPLIT, record_of(SPLIT, idf="other"), IDF, False),
+    "another signature": (SPLIT, record_of(SPLIT, job_digest="other"), IDF, False),
+    "another size": (replace(SPLIT, file_size=1), record_of(SPLIT), IDF, False),
+    "another version": (replace(SPLIT, file_version="v2"), record_of(SPLIT), IDF, False),
+    "more rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT), IDF, False),
+    "another length": (replace(SPLIT, num_rows=9), record_of(SPLIT), IDF, False),
+    "another part": (SPLIT, record_of(PLAN.splits[1]), IDF, False),
+    "no record": (SPLIT, None, IDF, False),
+    "no version": (UNKNOWN, record_of(UNKNOWN), IDF, False),
+    "an idf table to be counted": (SPLIT, record_of(SPLIT), None, False),
 }
-"""A split, a record, an idf table; what the part is at the start of a run, if valid at its end."""
+"""A split, a record, an idf table; whether the split is done."""
 
 
-@pytest.mark.parametrize(("split", "record", "idf", "state", "valid"), WORTH.values(), ids=WORTH)
+@pytest.mark.parametrize(("split", "record", "idf", "done"), WORTH.values(), ids=WORTH)
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_part_is_compared_or_scored_again_after_a_change(
-    split, record, idf, state, valid, is_listed
+def test_a_split_is_done_if_its_part_is_of_it_and_listed_as_it_is(
+    split, record, idf, done, is_listed
 ):
     plan, found = plan_of(split), held(record)
-    if not is_listed:  # it has changed since, or the run was stopped: it is read to its end
+    if not is_listed:  # it has changed since: it is read to its end
         found = replace(found, unverified=frozenset(found.records))
-        state = UNSURE if state == DONE else state
     diff = compare_with_plan(plan, found, DIGEST, idf, {})
-    states = (diff.done, diff.unsure, diff.pending)
-    assert states == tuple((split,) if number == state else () for number in range(3))
-    end = compare_with_plan(plan, found, DIGEST, idf, {}, at_end=True)
-    assert (end.done == (split,)) is valid
+    assert (diff.done, diff.to_do) == (((split,), ()) if done and is_listed else ((), (split,)))
+    end = compare_with_plan(plan, found, DIGEST, idf, {}, made=[split.part_name])
+    assert (end.done, end.to_do) == ((split,), ())  # its worker has seen to it
 
 
-def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
+def test_parts_that_are_cut_elsewhere_now_are_of_no_split_and_do_not_stay():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
     diff = compare_with_plan(wider, held(*map(record_of, PLAN.splits)), DIGEST, IDF, {})
-    assert diff.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
-    assert diff.orphans == ()
+    assert [split.input_name for split in diff.done] == ["sub dir/b.parquet"] * 2
+    assert diff.left == ()
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
@@ -301,12 +296,8 @@ def test_parts_of_each_kind_are_told_from_each_other():
         replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
     ]
     there = replace(held(*changed[1:-1]), unreadable=frozenset({splits[33].part_name}))
-    once, end = (
-        compare_with_plan(plan, there, DIGEST, IDF, {}, at_end=ended) for ended in (False, True)
-    )
-    assert once.carried.summary.rows == 26 * 10
-    assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
-    assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
-    assert end.stale == once.stale
-    assert end.done == tuple(splits[place] for place in range(30) if place not in (0, 3, 5, 9))
-    assert end.rows_at_risk == 3 * 10
+    diff = compare_with_plan(plan, there, DIGEST, IDF, {})
+    done = [place for place in range(30) if place not in (0, 3, 5, 9)]
+    assert diff.done == tuple(splits[place] for place in done)
+    assert diff.to_do == tuple(split for split in plan.splits if split not in diff.done)
+    assert diff.left == (all_of[34].part_name,)

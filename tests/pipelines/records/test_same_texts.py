@@ -124,7 +124,7 @@ def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path, name):
     for changed in ACCEPTED.values():
         write_night(tmp_path / "second", changed(numbers(0)), name)
         job = jobs.prepare_score(chosen)
-        assert len(job.diff.work) == len(job.planned.plan.splits)
+        assert len(job.diff.to_do) == len(job.planned.plan.splits)
     write_night(tmp_path / "second", numbers(OTHERS), name)
     with pytest.raises(ConfigError, match="other texts"):
         jobs.prepare_score(chosen)
@@ -138,7 +138,7 @@ def test_rows_that_many_parts_have_count_once(tmp_path, files):
             write_night(tmp_path / night, rows, f"{number}.parquet")
     assert jobs.run_options(jobs.job_options(tmp_path / "first", out, split_rows=10))["success"]
     chosen = jobs.job_options(tmp_path / "second", out, split_rows=10)
-    assert len(jobs.prepare_score(chosen).diff.unsure) == 4 * files
+    assert len(jobs.prepare_score(chosen).diff.to_do) == 4 * files
     for number in range(files):
         write_night(tmp_path / "second", [7] * 40, f"{number}.parquet")
     with pytest.raises(ConfigError, match="without 9 of 10 rows"):
@@ -198,7 +198,7 @@ def test_part_whose_keys_are_damaged_counts_as_one_of_other_texts(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
     parts = sorted((tmp_path / "out" / "a.parquet").iterdir())
     flip_column(parts[0], "bertscore_key")
-    assert len(jobs.prepare_score(chosen).diff.unsure) == 6
+    assert len(jobs.prepare_score(chosen).diff.to_do) == 6
     for part in parts[1:4]:
         flip_column(part, "bertscore_key")
     with pytest.raises(ConfigError, match=f"without 40 of {ROWS} rows"):

@@ -109,7 +109,7 @@ SEVERAL = replace(part(30, 30), parts=2, input_rows=6)
         (part(20, 20), {"carried": part(10, 10)}, []),
         (BOTH, {"num_rejected_files": 1, "files": 2}, SOME),
         (BOTH, {"num_rejected_files": 1, "files": 20}, []),
-        (BOTH, {"num_orphan_parts": 1}, ["parts_of_inputs_gone"]),
+        (BOTH, {"num_parts_gone": 1}, ["parts_of_inputs_gone"]),
         (BOTH, {"num_unreachable_files": 1}, BROKEN),
         # Workers reported everything, yet a part is gone or one is too many.
         (BOTH, {"missing": ["a"]}, BROKEN),
@@ -124,7 +124,7 @@ SEVERAL = replace(part(30, 30), parts=2, input_rows=6)
         (part(20, 20, 20) + part(10, 10, 10), {}, []),
         (
             part(20, 10, 10) + part(10, 10),
-            {"min_rows": 31, "max_truncated_fraction": 0.0, "num_orphan_parts": 1},
+            {"min_rows": 31, "max_truncated_fraction": 0.0, "num_parts_gone": 1},
             ["parts_of_inputs_gone", "min_rows", *SOME, CUT],
         ),
     ],

@@ -11,6 +11,7 @@ from bertscore_beam.files.paths import join
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run import activity, progress as shown
 from bertscore_beam.run.activity import Activity
+from bertscore_beam.run.output import format_duration
 from tests.pipelines.records.test_summary import split
 from tests.support.waiting import wait_until
 
@@ -150,3 +151,18 @@ def test_log_gets_plain_lines_and_a_terminal_a_bar(tmp_path, monkeypatch, is_ter
     with shown.show_progress(progress, console):
         wait_until(lambda: "0 of 10 rows" in written.getvalue())
     assert ("\x1b" in written.getvalue()) == is_terminal
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (11, "15 s"),
+        (700, "12 min"),
+        (5399, "1 h 30 min"),
+        (7200, "2 h"),
+        (190_000, "2 days 5 h"),
+    ],
+)
+def test_durations_are_rounded_to_what_is_known(seconds, words):
+    assert format_duration(seconds) == words

@@ -150,7 +150,7 @@ def test_damaged_idf_table_is_counted_anew(tmp_path):
     before = jobs.parts_of(tmp_path / "out")
     table = tmp_path / "out" / "_manifest" / "idf.npz"
     table.write_bytes(table.read_bytes()[:50])
-    assert len(jobs.prepare_score(chosen).diff.unsure) == 2
+    assert len(jobs.prepare_score(chosen).diff.to_do) == 2
     summary = jobs.run_options(chosen)
     assert summary["success"]
     assert summary["parts_kept"] == 2
@@ -162,7 +162,7 @@ def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
     (output / "_run.json").unlink()
     with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
         jobs.prepare_score(jobs.job_options(dump, output, num_layers=3))
-    assert jobs.prepare_score(jobs.job_options(dump, output)).diff.pending == ()
+    assert jobs.prepare_score(jobs.job_options(dump, output)).diff.to_do == ()
 
 
 def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
@@ -236,12 +236,12 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     job = jobs.prepare_score(
         jobs.job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out")
     )
-    first, second = job.diff.pending
-    diff = replace(job.diff, pending=(second,), unsure=(first,))
+    first, second = job.diff.to_do
+    diff = replace(job.diff, done=(first,), to_do=(second,))
     expected = expected_of(replace(job, diff=diff))
     assert expected.amounts == {place_of(second.part_name): second.num_rows}
     assert expected.before == first.num_rows
-    diff = replace(job.diff, pending=(), unsure=(first, second))
+    diff = replace(job.diff, done=(first, second), to_do=())
     expected = expected_of(replace(job, diff=diff))
     assert (len(expected.amounts), expected.before) == (0, 25)  # and a line to be seen
 

@@ -120,13 +120,13 @@ def test_parts_name_the_signature_of_each_language_in_them(mixed_run):
 def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed_run):
     folder, _, entries, chosen, _ = mixed_run
     job = prepare_score(chosen)
-    assert (len(job.diff.done), job.diff.work) == (4, ())
+    assert (len(job.diff.done), job.diff.to_do) == (4, ())
     changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
     mapping = mixed.write_mapping(folder / "changed.yaml", changed)
     other = options(folder / "dump", folder / "out", mapping, idf="corpus", rescale=True)
     with pytest.raises(SignatureError, match="language fr"):
         prepare_score(other)
-    assert len(prepare_score(replace(other, overwrite=True)).diff.work) == 4
+    assert len(prepare_score(replace(other, overwrite=True)).diff.to_do) == 4
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed_run):
     one = options(folder / "dump", folder / "other", mapping, rescale=True)
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)
-    assert prepare_score(replace(one, allow_shared_baseline=True)).diff.work
+    assert prepare_score(replace(one, allow_shared_baseline=True)).diff.to_do
 
 
 def test_a_column_that_holds_no_languages_is_refused(small):

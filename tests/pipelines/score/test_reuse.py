@@ -1,7 +1,10 @@
 """Rows that an earlier run has scored with the same texts and settings take its scores."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import time
 
@@ -24,6 +27,7 @@ from bertscore_core.baseline import (
     parse_baseline,
 )
 from tests.support.dumps import SCHEMA, pair_rows, read_output, rich_table, write_dump
+from tests.support.dying import KILLED, dying_environment
 from tests.support.jobs import parts_of, summary_of, without_token
 from tests.support.records import flip_column, forget, records_in
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -254,6 +258,43 @@ def test_what_a_run_has_written_that_is_not_done_is_taken(first, tmp_path, capsy
     assert score(first / "one", tmp_path / "out") == cli.DONE
     summary = summary_of(tmp_path / "out")
     assert (summary["parts_of_earlier_runs"], summary["reused"]) == (summary["parts"], 0)
+
+
+def rows_to_score(capsys, *words):
+    """Return how many rows the plan of a command has yet to score."""
+    capsys.readouterr()
+    assert score(*words, "--dry-run", "--json") == cli.DONE
+    return int(json.loads(capsys.readouterr().out)["plan"]["rows to score"])
+
+
+@pytest.mark.process
+def test_what_a_run_has_only_staged_is_taken(first, tmp_path, capsys):
+    """One that dies before it publishes, and one that fails its gate over an earlier success."""
+    dead, gated, out = (tmp_path / name for name in ("dead", "gated", "out"))
+    (tmp_path / "dying").mkdir()
+    flags = ["--split-rows", "10", "--device", "cpu", "--backend", "torch", "--restarts", "0"]
+    words = ["score", "--input", str(first / "one"), "--output", str(dead), "--workers", "1"]
+    words += ["--max-reject-fraction", "1", *flags]
+    how = dying_environment(tmp_path / "dying", dead, [KILLED], after=5)
+    command = [sys.executable, "-m", "bertscore_beam", *words]
+    assert subprocess.run(command, env={**os.environ, **how}, check=False).returncode < 0
+    assert parts_of(dead) == {}
+    assert rows_to_score(capsys, first / "one", dead) == 30
+    assert score(first / "one", out, "--reuse", dead) == cli.DONE
+    assert "It is not done: what it has written is taken." in capsys.readouterr().err
+    summary = summary_of(out)
+    # Of the 30 rows that are left, ten have the texts of others.
+    assert (summary["rows"], summary["scored"] - summary["reused"]) == (70, 20)
+
+    shutil.copytree(out, gated)
+    other = write(tmp_path / "other", "c.parquet", pa.table(pair_rows(30, 100), schema=SCHEMA))
+    failing = ["--overwrite", "--min-rows", 1000]
+    assert score(other, gated, *failing) == cli.TOO_MANY_REJECTS
+    assert parts_of(gated) == parts_of(out)
+    assert rows_to_score(capsys, other, gated, *failing) == 0
+    assert score(other, tmp_path / "last", "--reuse", gated) == cli.DONE
+    summary = summary_of(tmp_path / "last")
+    assert (summary["reused"], summary["batches"]) == (summary["scored"], 0)
 
 
 @pytest.mark.long

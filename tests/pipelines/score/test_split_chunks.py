@@ -29,7 +29,7 @@ def dump(tmp_path):
 def begun(dump, output):
     """Return a job that has begun, and its first chunk of splits."""
     job = start(prepare_score(job_options(dump, output, split_rows=10)))
-    chunk = RowGroupSplits(tuple(job.diff.work[:6]))
+    chunk = RowGroupSplits(tuple(job.diff.to_do[:6]))
     assert len(chunk.splits) == 6
     return job, chunk
 
@@ -52,9 +52,9 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
     scored = parts_of(tmp_path / "out")
     assert len(scored) == 7
     job, _ = begun(dump, tmp_path / "alone")
-    assert staged(job, [RowGroupSplits((split,)) for split in job.diff.work]) == scored
+    assert staged(job, [RowGroupSplits((split,)) for split in job.diff.to_do]) == scored
     job, chunk = begun(dump, tmp_path / "together")
-    assert staged(job, [chunk, RowGroupSplits(job.diff.work[6:])]) == scored
+    assert staged(job, [chunk, RowGroupSplits(job.diff.to_do[6:])]) == scored
 
 
 def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):

@@ -96,7 +96,7 @@ def test_workers_group_parts_by_small_records_after_one_look(
     tmp_path, dump, tiny_folder, monkeypatch
 ):
     """The folder is looked over for the groups, and once more at the very end."""
-    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    job = started(dump, tmp_path / "out", tiny_folder)
     monkeypatch.setattr("bertscore_beam.score.conclude.group_part", group_small_record)
     reads, read = [], OutputFolder.read
     monkeypatch.setattr(
@@ -119,17 +119,16 @@ def lengthen(part):
     part.write_bytes(part.read_bytes() + b"more")
 
 
-def start_remote(dump, output, tiny_folder):
+def started(dump, output, tiny_folder):
     given = {"model": str(tiny_folder("bert")), "num_layers": 2, "group_by": ("id",)}
-    job = jobs.start(jobs.prepare_score(jobs.job_options(dump, output, **given)))
-    return replace(job, spec=replace(job.spec, is_remote=True))
+    return jobs.start(jobs.prepare_score(jobs.job_options(dump, output, **given)))
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lengthen])
 def test_part_that_changes_before_the_very_end_is_no_success(
     tmp_path, dump, tiny_folder, monkeypatch, change
 ):
-    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    job = started(dump, tmp_path / "out", tiny_folder)
     folder = job.spec.folder
     monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
     with pytest.raises(RuntimeError, match=r"nothing can be published in .* expected it to stay"):
@@ -143,7 +142,7 @@ def test_part_that_changes_before_the_very_end_is_no_success(
 def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     tmp_path, dump, tiny_folder
 ):
-    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    job = started(dump, tmp_path / "out", tiny_folder)
     spec = replace(job.spec, detached=True)
     assert jobs.run_prepared(replace(job, spec=spec))["success"]
     assert not spec.folder.exists(own_file(spec.run, PLAN))
