@@ -194,16 +194,14 @@ def _options(family: Family, confidence: float) -> CompareOptions:
 
 
 def _compared(family: Family, rows: keyed_rows.Entries, now: Doubles, other: Doubles) -> Comparison:
-    scores = np.concatenate([now, other])
-    rows["score"] = rows["raw"] = scores
-    clipped = keyed_rows.Clipped(scores, scores, np.zeros(len(scores), dtype=np.bool_))
+    rows["score"] = rows["raw"] = np.concatenate([now, other])
     options, settings = _options(family, CONFIDENCES[0]), SettingsDifference(noise=0.0)
     names = [(str(one),) for one in range(max(1, family.groups))]
     groups = [keyed_rows.Grouping.of(names)]
-    reader = keyed_rows.RowReader(options, "f1")
+    reader = keyed_rows.RowReader(options, "quality")  # which has no bounds
     reader.files["rows"] = 0
     sums = paired_sides.PairedGroups(reader, (0, 1), ("", ""), settings, groups)
-    sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
+    sums.add(rows, *np.arange(len(rows)).reshape(2, -1))
     each = tuple(sums.compared(name, 0) for name in names[: family.groups])
     return comparison(sums.compared(WHOLE, 0), each, options)
 

@@ -67,18 +67,6 @@ _UNBOUNDED = (columns.F1, columns.RAW_F1, columns.UTILITY)
 """Columns of F1, which has no bound: means take it clipped."""
 
 
-class Clipped(NamedTuple):
-    """Scores of N entries as means take them, the same before rescaling, and which are clipped."""
-
-    scores: Doubles
-    raw: Doubles
-    is_clipped: BoolArray
-
-    def at(self, places: IntArray) -> "Clipped":
-        """Return those of some entries, by their positions."""
-        return Clipped(self.scores[places], self.raw[places], self.is_clipped[places])
-
-
 class Grouping(NamedTuple):
     """Groups, with the number of each, and the number of each cell's group. Shape (C,)."""
 
@@ -214,12 +202,12 @@ class RowReader:
     def _groups(self) -> Grouping:
         return Grouping.of(cell[len(self._by_language) :] for cell in self.cells)
 
-    def for_means(self, entries: Entries) -> Clipped:
-        """Return the scores of entries as means take them."""
-        score, raw = entries["score"].astype(np.float64), entries["raw"].astype(np.float64)
+    def for_means(self, entries: Entries) -> tuple[Doubles, Doubles, BoolArray]:
+        """Return scores as means take them, the same before rescaling, and which are clipped."""
+        score, raw = entries["score"], entries["raw"]
         if self._column not in _UNBOUNDED:
-            return Clipped(score, raw, np.zeros(len(entries), dtype=np.bool_))
-        return Clipped(clipped_f1(score, raw), clipped_f1(raw, raw), is_clipped(raw))
+            return score, raw, np.zeros(len(entries), dtype=np.bool_)
+        return clipped_f1(score, raw), clipped_f1(raw, raw), is_clipped(raw)
 
     def _put_tokens(self, entries: Entries, table: pa.Table) -> None:
         """Enter how many tokens the model does not know, if it is what the measure depends on."""

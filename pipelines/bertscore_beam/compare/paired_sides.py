@@ -15,7 +15,6 @@ import numpy.typing as npt
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.keyed_rows import (
-    Clipped,
     Entries,
     Grouping,
     RowReader,
@@ -137,29 +136,24 @@ class PairedGroups:
         self.moved = np.zeros(0, dtype=[("change", "<f8"), ("group", "<u4"), *sides_of_row])
         self._in_order = _RowsInOrder()
 
-    def add(self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray) -> None:
-        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none.
-
-        `clipped` are the scores of the entries as means take them.
-        """
+    def add(self, entries: Entries, mine: IntArray, theirs: IntArray) -> None:
+        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
         present = (mine >= 0) | (theirs >= 0)
-        rows = self._joined(entries, clipped, mine[present], theirs[present])
+        rows = self._joined(entries, mine[present], theirs[present])
         for sums, grouping in zip(self._sums, self.groupings, strict=True):
             _add(sums, rows, grouping.of_cells[rows.cells], len(grouping.names))
         self._keep(rows)
 
-    def _joined(
-        self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray
-    ) -> _Joined:
+    def _joined(self, entries: Entries, mine: IntArray, theirs: IntArray) -> _Joined:
         run, against, noise = entries[mine], entries[theirs], self.settings.noise
         in_run, in_against = mine >= 0, theirs >= 0
         scored = in_run & ~np.isnan(run["score"])
         before = in_against & ~np.isnan(against["score"])
         both, pairs = in_run & in_against, scored & before
-        means = clipped.at(mine), clipped.at(theirs)
-        scores = np.where(pairs, [own.scores for own in means], 0.0)
+        means, raws, clipped = zip(*map(self._reader.for_means, (run, against)), strict=True)
+        scores = np.where(pairs, means, 0.0)
         with np.errstate(over="ignore"):  # infinity is beyond any noise, too
-            raw = np.subtract(*(np.where(pairs, own.raw, 0.0) for own in means))
+            raw = np.subtract(*np.where(pairs, raws, 0.0))
         # Coarser formats have more noise, but not to one side: only what the last bits of float32
         # give counts as nothing, so that a fall of all rows is found in every format.
         is_moved = np.abs(raw) > min(noise, NOISE)
@@ -178,7 +172,7 @@ class PairedGroups:
                 "only_against_scored": before & ~in_run,
                 "up": raw > noise,
                 "down": raw < -noise,
-                "clipped": pairs & (means[0].is_clipped | means[1].is_clipped),
+                "clipped": pairs & np.any(clipped, axis=0),
                 "other_references": pairs & is_known & (run["reference"] != against["reference"]),
             },
             cells=np.where(in_run, run["group"], against["group"]),
@@ -484,11 +478,10 @@ def _add_up(
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
         doubled += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
-        clipped = reader.for_means(entries)
         for paired in sums:
-            paired.add(entries, clipped, *places[:, paired.sides].T)
+            paired.add(entries, *places[:, paired.sides].T)
         if options.is_ranking:
-            scores = np.where(places < 0, np.nan, clipped.scores[places])
+            scores = np.where(places < 0, np.nan, reader.for_means(entries)[0][places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = of_cells[entries["group"][places[rows, 0]]]
             rows_of_all += np.bincount(of_group, minlength=groups)

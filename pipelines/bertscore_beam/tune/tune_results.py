@@ -1,7 +1,8 @@
 """Compare the scores of all settings with people, and choose a layer for each model."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +143,8 @@ _CHOICES = 10
 Agreement = Estimates | Resampled
 
 
-class JudgedGroup(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedGroup:
     """The rows of one group, as the statistics take them.
 
     Each of the first four is None where the judgements have no such column. Scores are those of S
@@ -162,7 +164,8 @@ class JudgedGroup(NamedTuple):
         return cls(*columns, scores)._take(rows)
 
     def _take(self, rows: IntArray) -> "JudgedGroup":
-        columns: list[Any] = [None if column is None else column[..., rows] for column in self]
+        known = (getattr(self, name) for name in self.__slots__)
+        columns: list[Any] = [None if column is None else column[..., rows] for column in known]
         return JudgedGroup(*columns)
 
     def half(self, side: int, settings: Sequence[int], seed: int) -> "JudgedGroup":
@@ -170,7 +173,7 @@ class JudgedGroup(NamedTuple):
         items = np.arange(self.scores.shape[1]) if self.items is None else self.items
         numbers = np.unique(items, return_inverse=True)[1]
         sides = np.random.default_rng(seed).permutation(numbers.max() + 1)[numbers] % 2
-        chosen = self._replace(scores=self.scores[settings])
+        chosen = replace(self, scores=self.scores[settings])
         return chosen._take(np.flatnonzero(sides == side))
 
 
@@ -187,7 +190,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     def over_systems(statistic: Callable[..., Any]) -> Callable[[JudgedGroup], Any]:
         return lambda rows: statistic(rows.people, rows.scores, rows.systems, rows.items, **how)
 
-    of_systems = over_systems(system_agreement)
+    of_systems = cache(over_systems(system_agreement))  # two numbers of the same resamples
     statistics: dict[str, Statistic] = {
         "pearson": over_rows(pearson),
         "spearman": over_rows(spearman),
