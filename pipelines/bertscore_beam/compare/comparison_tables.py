@@ -98,9 +98,7 @@ def _change(group: results.GroupComparison, comparison: results.Comparison, corr
 
 def _notices(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
     """Yield the groups that the gate cannot judge, and what is lower without a proof."""
-    judged = [(one.group, one.gate) for one in comparison.groups if one.gate is not None]
-    if comparison.whole.gate is not None:
-        judged.insert(0, (WHOLE, comparison.whole.gate))
+    judged = [(one.group, one.gate) for one in comparison.judged if one.gate is not None]
     of_kinds = {
         "not judged": [(group, gate.not_judged) for group, gate in judged if group != WHOLE],
         "notice": [(group, gate.notice) for group, gate in judged],
@@ -135,7 +133,7 @@ def evidence_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield what a failed gate rests on: rows that are lost, rows that fell, the next command."""
     failed = [one for one in compared.comparisons if one.failures]
     for one in failed[:1]:
-        lost = [own for own in one.by_change if own.gate and own.gate.rows_lost]
+        lost = [own for own in one.by_change if "rows lost" in own.failed]
         for group in lost[:_NAMED]:
             inputs = "; ".join(map(str, group.lost[:_NAMED]))
             yield "rows lost", f"{group_name(group.group)} {group.counts.missing:,}: {inputs}"
@@ -444,7 +442,7 @@ def _fields(differences: Sequence[FieldDifference]) -> str:
 
 
 def _gate(group: results.GroupComparison) -> str:
-    if group.gate is not None and group.gate.failures:
+    if group.failed:
         return "failed"
     return "passed" if group.gate is not None and group.gate.judged else "not judged"
 

@@ -97,9 +97,15 @@ class GroupGate:
     notice: str | None = None
 
     @property
+    def failed(self) -> dict[str, str]:
+        """Why the gate is not passed, in words, by what this is called; nothing if it is."""
+        found = {"worse": self.worse, "rows lost": self.rows_lost}
+        return {kind: words for kind, words in found.items() if words is not None}
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Why the gate is not passed, in words; nothing if it is."""
-        return tuple(filter(None, (self.worse, self.rows_lost)))
+        return tuple(self.failed.values())
 
     @property
     def judged(self) -> bool:
@@ -163,6 +169,11 @@ class GroupComparison:
         if result.p_value is None or result.randomization_p is not None:
             return result.randomization_p
         return max(result.p_value, min(1.0, 2 * least_p(result.moved_units)))
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why the gate is not passed, as `GroupGate` has it; nothing without one."""
+        return {} if self.gate is None else self.gate.failed
 
     def missing_p_value(self, limit: float) -> float | None:
         """Return the p value of the claim that more than a share of such rows is lost.
@@ -250,9 +261,8 @@ class Comparison:
 
     def verdict(self, group: GroupComparison) -> str:
         """Say in a word or two what became of a group; "worse" is what has failed a gate."""
-        if group.gate is not None and group.gate.failures:
-            kinds = {"worse": group.gate.worse, "rows lost": group.gate.rows_lost}
-            return " and ".join(word for word, failure in kinds.items() if failure)
+        if group.failed:
+            return " and ".join(group.failed)
         if group.is_significant:
             lower = "worse" if self.drop is None else "lower"
             return "better" if (group.result.difference or 0.0) > 0 else lower
@@ -263,6 +273,11 @@ class Comparison:
         return "no clear difference"
 
     @property
+    def judged(self) -> tuple[GroupComparison, ...]:
+        """What a gate looks at: the whole, then each group."""
+        return (self.whole, *self.groups)
+
+    @property
     def same(self) -> str:
         """What a group is called that has not changed."""
         return "unchanged" if self.system is None else "equal"
@@ -270,11 +285,7 @@ class Comparison:
     @property
     def blamed(self) -> tuple[Group, ...]:
         """The groups that are worse; if only the whole is, all of them together."""
-        return tuple(
-            one.group
-            for one in (*self.groups, self.whole)
-            if one.gate is not None and one.gate.worse is not None
-        )
+        return tuple(one.group for one in self.judged if "worse" in one.failed)
 
     def clearest_languages(self, most: int) -> tuple[GroupComparison, ...]:
         """Return the languages that have changed most clearly, in the order of names."""
@@ -304,10 +315,7 @@ class Comparison:
     def failures(self) -> tuple[tuple[Group, str], ...]:
         """Why the gate is not passed, with the group; empty if it is, or if there is none."""
         return tuple(
-            (group.group, words)
-            for group in (self.whole, *self.groups)
-            if group.gate is not None
-            for words in group.gate.failures
+            (group.group, words) for group in self.judged for words in group.failed.values()
         )
 
 
@@ -316,9 +324,8 @@ def _caveats_of(groups: Sequence[GroupComparison]) -> tuple[CaveatOfGroups, ...]
 
 
 def _order(group: GroupComparison) -> tuple[bool, float, float]:
-    is_passed = group.gate is None or not group.gate.failures
     p_value = math.inf if group.p_adjusted is None else group.p_adjusted
-    return is_passed, p_value, -abs(group.result.difference or 0.0)
+    return not group.failed, p_value, -abs(group.result.difference or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,14 +159,14 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
     if against is None:
         return "", "", ""
     if against.drop is not None:
-        failed = {kind for one in data.changes for kind in _failed_kinds(one)}
+        failed = {kind for one in data.changes for own in one.judged for kind in own.failed}
         words = " and ".join(kind for kind in ("worse", "rows lost") if kind in failed)
         return {
             False: ("bad", words.capitalize(), "the gate is not passed"),
             None: ("bad", "Not judged", "there are too few rows to tell"),
             True: ("good", "Passed", f"no drop of more than {against.drop:g} is shown"),
         }[Compared(comparisons=data.changes).passed]
-    sides = [(one, group) for one in data.changes for group in (one.whole, *one.groups)]
+    sides = [(one, group) for one in data.changes for group in one.judged]
     found = {
         word: {group.group for one, group in sides if one.verdict(group) == word}
         for word in ("worse", "better")
@@ -179,12 +179,6 @@ def _headline(data: ReportData) -> tuple[str, str, str]:
         return "good", "Better", of_groups
     word = against.verdict(against.whole)
     return "", f"{word[0].upper()}{word[1:]}", ""
-
-
-def _failed_kinds(comparison: Comparison) -> Iterator[str]:
-    for group in (comparison.whole, *comparison.groups):
-        if group.gate is not None and group.gate.failures:
-            yield from comparison.verdict(group).split(" and ")
 
 
 _SIGNS = {
@@ -203,8 +197,7 @@ def _changed(data: ReportData) -> dict[str, list[tuple[Comparison, GroupComparis
     for against in data.changes:
         for group in (against.whole, *against.by_change):
             word = against.verdict(group)
-            has_failed = group.gate is not None and group.gate.failures
-            if word in changed and (has_failed or group is not against.whole):
+            if word in changed and (group.failed or group is not against.whole):
                 changed[word].append((against, group))
     return {word: own for word, own in changed.items() if own}
 
