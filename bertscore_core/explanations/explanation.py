@@ -291,15 +291,7 @@ def _similarities(scorer: BertScorer, embedded: EmbeddedTexts | None, *texts: in
 
 
 def _rule(scores: Scores, row: int) -> str | None:
-    rules = {
-        "too_long": scores.too_long,
-        "empty_candidate": scores.empty_candidate,
-        "empty_reference": scores.empty_reference,
-        "counted_as_empty": scores.counted_as_empty,
-        "only_special_tokens": scores.only_special,
-        "no_weighted_token": scores.unweighted,
-    }
-    return next((name for name, marks in rules.items() if marks[row]), None)
+    return next((name for name, (marks, _) in _RULES.items() if getattr(scores, marks)[row]), None)
 
 
 def _best(scores: Scores, raw: Measures) -> tuple[int, int, int]:
@@ -361,24 +353,34 @@ def _describe_text(text: ExplainedText) -> dict[str, Any]:
 
 # The sentences of an explanation, which are the same wherever it is shown.
 
-RULES = {
-    "empty_candidate": "The candidate is empty: a rule for empty texts gives the scores.",
-    "empty_reference": "The reference is empty: a rule for empty texts gives the scores.",
-    "counted_as_empty": (
-        "A text has exactly two tokens and counts as empty, as in bert-score: precision and recall "
-        "are 0."
+_RULES = {
+    "too_long": ("too_long", "A text is longer than the maximum length: the pair has no scores."),
+    "empty_candidate": (
+        "empty_candidate",
+        "The candidate is empty: a rule for empty texts gives the scores.",
     ),
-    "too_long": "A text is longer than the maximum length: the pair has no scores.",
+    "empty_reference": (
+        "empty_reference",
+        "The reference is empty: a rule for empty texts gives the scores.",
+    ),
+    "counted_as_empty": (
+        "counted_as_empty",
+        "A text has exactly two tokens and counts as empty, as in bert-score: precision and recall "
+        "are 0.",
+    ),
     "only_special_tokens": (
+        "only_special",
         "A text holds nothing but special tokens, which have no weight: its precision or recall is "
-        "0, and F1 is 0."
+        "0, and F1 is 0.",
     ),
     "no_weighted_token": (
+        "unweighted",
         "No token of a text has weight, so there is no average. A token such as [UNK] "
-        "has no weight if every reference that was counted for idf holds it."
+        "has no weight if every reference that was counted for idf holds it.",
     ),
 }
-"""Why the scores of a pair are not the sums, by `ExplainedPair.rule`."""
+"""Why the scores of a pair are not the sums, by `ExplainedPair.rule`: the first whose rows `Scores`
+marks by this name, and a sentence."""
 
 
 def describe_making(explanation: Explanation) -> str:
@@ -411,10 +413,12 @@ def text_notes(text: ExplainedText) -> list[str]:
 
 
 def formula_lines(pair: ExplainedPair, baseline: Measures | None) -> list[str]:
-    """Return how the scores of a pair follow from the sums."""
+    """Return how the scores of a pair follow from the sums, or why they do not."""
     raw, scores = pair.raw, pair.scores
     if pair.rule is not None:
-        return [f"{name} = {format_score(value)}" for name, value in scores._asdict().items()]
+        _, why = _RULES[pair.rule]
+        own = scores._asdict().items()
+        return [why, *(f"{name} = {format_score(value)}" for name, value in own)]
     precision, recall = pair.candidate.total, pair.reference.total
     words = [
         f"precision = sum of the candidate's contributions = {precision:.6f}",
@@ -538,8 +542,6 @@ def _pair(pair: ExplainedPair, baseline: Measures | None) -> Iterator[str]:
         written = _escape(text.text) or "(empty)"
         yield f'<h4>{name}</h4>\n<p class="written" dir="auto">{written}</p>\n{_coloured(text)}'
         yield from (f"<p>{_escape(note)}</p>\n" for note in text_notes(text))
-    if pair.rule is not None:
-        yield f"<p><strong>{_escape(RULES[pair.rule])}</strong></p>\n"
     yield "<ul>\n"
     yield from (f"<li>{_escape(words)}</li>\n" for words in formula_lines(pair, baseline))
     yield "</ul>\n"

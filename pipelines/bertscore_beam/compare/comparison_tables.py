@@ -34,7 +34,7 @@ def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
             compared.rankings, key=lambda one: first.num_languages > 1 and one.group == WHOLE
         )
         return tuple(table for one in rankings for table in _ranking_tables(one, first))
-    measures = len({comparison.measure for comparison in compared.comparisons})
+    measures = len(compared.measures)
     return (
         TextTable("Answer", ("", ""), list(answer_of(compared))),
         *chain.from_iterable(_comparison_tables(one, measures) for one in compared.comparisons),
@@ -63,7 +63,7 @@ def gate_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
 
 def changes_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield what has changed in each comparison."""
-    corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
+    corrected = "corrected " if len(compared.measures) > 1 else ""
     for comparison in compared.comparisons:
         counts = Counter(comparison.verdict(group) for group in comparison.by_change)
         groups = ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -157,10 +157,9 @@ def document_of(compared: results.Compared) -> dict[str, Any]:
 
 def failures_of(compared: results.Compared) -> tuple[str, ...]:
     """Return why the gate is not passed, one sentence a failure, and which run it cannot judge."""
-    measures = {comparison.measure for comparison in compared.comparisons}
     return tuple(
         f"compared with {comparison.against}, "
-        f"{comparison.measure + ' of ' if len(measures) > 1 else ''}"
+        f"{comparison.measure + ' of ' if len(compared.measures) > 1 else ''}"
         f"{_subject(comparison, group)} {words}."
         for comparison in compared.comparisons
         for group, words in _verdicts(comparison)
@@ -189,7 +188,7 @@ def warnings_in(compared: results.Compared) -> tuple[str, ...]:
         for comparison in compared.comparisons
         for warning in comparison.warnings
     ]
-    return told_once(words, {comparison.measure for comparison in compared.comparisons})
+    return _told_once(words, compared.measures)
 
 
 def caveats_in(compared: results.Compared) -> tuple[str, ...]:
@@ -199,15 +198,13 @@ def caveats_in(compared: results.Compared) -> tuple[str, ...]:
         for kind, words in one.caveats.items():
             said.setdefault((one.measure, kind), words)
     told = ((measure, words) for (measure, _), words in said.items())
-    return told_once(told, {comparison.measure for comparison in compared.comparisons})
+    return _told_once(told, compared.measures)
 
 
-def told_once(told: Iterable[tuple[str, str]], measures: Collection[str]) -> tuple[str, ...]:
-    """Return sentences, each once; one that is not told of all measures names its own.
+def _told_once(told: Iterable[tuple[str, str]], measures: Collection[str]) -> tuple[str, ...]:
+    """Return sentences, each once, from measures with a sentence.
 
-    Args:
-        told: The measure and the sentence.
-        measures: Those that are compared.
+    One that is not told of all measures names its own.
     """
     by_words: dict[str, dict[str, None]] = {}
     for measure, words in told:

@@ -408,6 +408,11 @@ class Compared:
     drop: float | None = None
 
     @property
+    def measures(self) -> set[str]:
+        """What sides are compared by."""
+        return {comparison.measure for comparison in self.comparisons}
+
+    @property
     def passed(self) -> bool | None:
         """Whether no gate has failed; None if none has, but a whole or no run can be judged."""
         if any(comparison.failures for comparison in self.comparisons):

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from bertscore_beam.run.output import TextTable
 from bertscore_core.explanations.explanation import (
-    RULES,
     TOKEN_VALUES,
     Explanation,
     Measures,
@@ -32,5 +31,4 @@ def explanation_tables(explanation: Explanation) -> Iterator[TextTable]:
             heads = (name, *(match if head == "match" else head for head in TOKEN_VALUES))
             yield TextTable("", heads, token_rows(text, other))
         sums = formula_lines(pair, explanation.baseline)
-        sums = sums if pair.rule is None else [RULES[pair.rule], *sums]
         yield TextTable("", ("",), [(line,) for line in sums])

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison_tables import told_once
-from bertscore_beam.compare.results import Comparison, MovedRow, Ranking
+from bertscore_beam.compare.comparison_tables import warnings_in
+from bertscore_beam.compare.results import Compared, Comparison, MovedRow, Ranking
 from bertscore_beam.compare.settings import compare_settings, stated_signatures
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import WHOLE, groups_of
@@ -200,8 +200,7 @@ def collect(options: ReportOptions) -> ReportData:
         moved = list(zip(moves, _moved_rows(options, run, others[shown], moves), strict=True))
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
-        told = ((one.measure, words) for one in of_shown for words in one.warnings)
-        warnings = told_once(told, {one.measure for one in of_shown})
+        warnings = warnings_in(Compared(comparisons=of_shown))
     confidence = options.confidence
     groups = [group_row(*group, confidence) for group in findings.groups.items()]
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
