@@ -8,7 +8,9 @@ from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.records import own_file
+from bertscore_beam.run.publication import move_shard
 from bertscore_beam.score import conclude
+from bertscore_beam.score.finish import judge_run
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import PENDING, ScoreSpec
 from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf, TriedSplits
@@ -232,6 +234,8 @@ class Pool:
 
         def end(_: Worker) -> None:
             conclude._note(spec, (0, tried))
-            conclude._finish(spec, None)
+            names = conclude._judged(spec, judge_run, None)
+            moved = [move_shard(spec.folder, name) for name in names]
+            conclude._end(spec, moved)
 
         return [Task(end)]

@@ -20,8 +20,8 @@ from bertscore_beam.run.publication import settled_head, sweep
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
-from bertscore_beam.score.conclude import has_ended
-from bertscore_beam.score.job import read_summary, score_phases, start_run, texts_to_import
+from bertscore_beam.score.conclude import has_ended, read_summary
+from bertscore_beam.score.job import score_phases, start_run, texts_to_import
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}

@@ -240,6 +240,8 @@ def publish(
     entries: Iterable[Entry],
     earlier: Iterable[str],
     success: Mapping[str, object] | None,
+    *,
+    moves: bool = True,
 ) -> Head:
     """Publish files in the place of what is published; return the head, as it is then.
 
@@ -252,6 +254,9 @@ def publish(
         entries: What the run has judged: staged files, and those that stay.
         earlier: Names of published files: those that `entries` does not have are deleted.
         success: What `_SUCCESS` says beside epoch and token; None if the run is no success.
+        moves: Whether shards are moved here in a store, too, and not by workers: those that
+            `shards_to_move` returns. Then `end_moves` ends the publication. On a disk, where one
+            process at a time publishes, it is done at once.
 
     Raises:
         OvertakenError: Another run has published since; nothing of this one was published, or it
@@ -259,11 +264,56 @@ def publish(
         JobFailedError: A file is no longer there.
     """
     with publishing(folder.root):
-        head = begin(folder, before, token, entries, earlier, success)
-        ended = finish(folder, head) if head.state == MOVING else head
-    if ended is None or ended.token != token:
+        head: Head | None = begin(folder, before, token, entries, earlier, success)
+        if head is not None and head.state == MOVING and (moves or not is_remote(folder.root)):
+            head = finish(folder, head)
+    return _own(folder, head, token)
+
+
+def _own(folder: OutputFolder, head: Head | None, token: str) -> Head:
+    """Return the head of a run; raise OvertakenError if it is another's."""
+    if head is None or head.token != token:
         raise _overtaken(folder)
-    return ended
+    return head
+
+
+def shards_to_move(folder: OutputFolder, token: str) -> list[str]:
+    """Return the shards of the run's publication, for `move_shard`; none if it does not move."""
+    head = read_head(folder)
+    if head is None or head.token != token or head.state != MOVING:
+        return []
+    hide_success(folder, head)
+    return head.shards
+
+
+def end_moves(folder: OutputFolder, token: str, moved: Sequence[str]) -> Head:
+    """End the publication of a run when its shards have been moved; return the head, as it is then.
+
+    Args:
+        folder: The folder.
+        token: Names the run.
+        moved: What `move_shard` has returned for each shard.
+
+    Raises:
+        OvertakenError: Another run has published since.
+    """
+    head = _own(folder, read_head(folder), token)
+    if head.state == MOVING:  # else another command has ended it
+        return _own(folder, finish(folder, head, sorted(moved)), token)
+    return head
+
+
+def stage_files(folder: OutputFolder, token: str, files: Mapping[str, bytes]) -> list[Entry]:
+    """Stage the files of a run, by name, each under a name of its content.
+
+    Beam may do this twice at once, and a summary has clocks: nothing that is staged changes.
+    """
+    staged = {
+        name: f"{WORK_FOLDER}/{token}-{digest_of(data, 16)}-{name.replace('/', '-')}"
+        for name, data in files.items()
+    }
+    folder.write_all({staged[name]: data for name, data in files.items()})
+    return [Entry(name, at) for name, at in staged.items()]
 
 
 def publish_files(
@@ -290,12 +340,9 @@ def publish_files(
     Raises:
         OvertakenError, JobFailedError: As `publish`; also if the success is not whole.
     """
-    staged = {name: f"{WORK_FOLDER}/{token}-{name.replace('/', '-')}" for name in files}
-    folder.write_all({staged[name]: data for name, data in files.items()})
-    listed = dict(folder.each_stored())
+    entries, listed = stage_files(folder, token, files), dict(folder.each_stored())
     stay = {name: listed[name] for name in kept if name in listed}
-    entries = [Entry(name, "", one.size, one.content) for name, one in stay.items()]
-    entries += [Entry(name, at) for name, at in staged.items()]
+    entries += [Entry(name, "", one.size, one.content) for name, one in stay.items()]
     head = publish(folder, before, token, entries, earlier, {} if is_success else None)
     sweep(folder)
     if is_success and head.state != PUBLISHED:

@@ -9,12 +9,13 @@ from typing import Any
 
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import read_plan
-from bertscore_beam.files.checked import digest_of, from_json, to_json
+from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
 from bertscore_beam.records.groups import (
     GROUPS_FILE,
+    GroupRow,
     PartStatistics,
     caveats_of_metrics,
     group_rows,
@@ -29,12 +30,20 @@ from bertscore_beam.records.records import IDF_FILE, FoundParts, entries_of, fin
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
-from bertscore_beam.records.summary import Totals, summarize, summary_of_languages
+from bertscore_beam.records.summary import summarize, summary_of_languages
 from bertscore_beam.run import pool
 from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, nan_to_null
 from bertscore_beam.run.output import event
-from bertscore_beam.run.publication import WORK_FOLDER, Entry, check_not_overtaken, publish
-from bertscore_beam.score.spec import NOTES, PLAN, ScoreSpec
+from bertscore_beam.run.publication import (
+    WORK_FOLDER,
+    Entry,
+    check_not_overtaken,
+    publish,
+    stage_files,
+)
+from bertscore_beam.score.idf_table import tables_of_run
+from bertscore_beam.score.spec import NOTES, PLAN, RunSpec, ScoreSpec
+from bertscore_beam.score.steps import TriedSplits
 
 logger = logging.getLogger(__name__)
 
@@ -61,18 +70,13 @@ class TriedRun:
         return (self.found.records[split.part_name] for split in self.diff.done)
 
     def entries(self, spec: ScoreSpec) -> Iterator[Entry]:
-        """Yield what is to be published of parts.
+        """Return what is to be published of parts.
 
         Parts of missing inputs stay, and those whose splits could not be scored this time.
         """
         records = self.found.records
         names = (split.part_name for split in self.plan.splits if split.part_name in records)
-        for name in chain(names, spec.left):
-            record = records.get(name)
-            if record is not None and record.staged:
-                yield from entries_of(record, spec.below)
-            else:
-                yield from self.found.entries(name)
+        return entries_of_parts(self.found, chain(names, spec.left), spec.below)
 
 
 def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> TriedRun:
@@ -95,40 +99,34 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, made=tried.keys()))
 
 
-def finish_run(
-    spec: ScoreSpec,
-    new: Totals,
-    made: Iterable[PartRecord],
-    idf: IdfTables | None,
-    problem: str = "",
-    groups: PartStatistics | None = None,
-) -> bool:
-    """Judge a run and publish it; tell whether it is a success.
+def valid_records(spec: ScoreSpec, tried: TriedSplits) -> Iterator[PartRecord]:
+    """Return the records of the parts of a run that are valid when all splits have been tried."""
+    return look_over(spec, tables_of_run(spec)[0], tried.records).records()
+
+
+def judge_run(spec: ScoreSpec, tried: TriedSplits, groups: PartStatistics | None) -> None:
+    """Judge a run and begin to publish it.
 
     The totals of the workers are not enough: every part must have a record with this run's settings
-    and idf table. With an idf table that leaves out a file the run is not a success. A run that is
-    no success leaves one that is published as it is.
+    and idf table. With an idf table that leaves out a file the run is not a success.
 
     Args:
         spec: The run.
-        new: Totals of this run.
-        made: As for `look_over`.
-        idf: The tables that the tokens were weighted with.
-        problem: Why there are no tables, so that no row was scored; "" if there is nothing.
+        tried: What has become of its splits.
         groups: The statistics of its rows and groups; None to read them from the parts.
 
     Raises:
         OvertakenError: Another run has published since.
     """
-    folder = spec.folder
-    run = look_over(spec, idf, made)
-    check_not_overtaken(folder, spec.before, spec.run)  # what was published may be gone by now
+    idf, problem = tables_of_run(spec)
+    run = look_over(spec, idf, tried.records)
+    check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
     missing, records = run.diff.to_do, run.found.records
     untouched = (records[split.part_name] for split in missing if split.part_name in records)
     signatures = spec.settings.signatures(idf)
     summary = summarize(
         spec.start,
-        new,
+        tried.totals,
         signatures.get(EVERY_LANGUAGE),
         restarts=pool.restarts(),
         missing=len(missing),
@@ -136,66 +134,98 @@ def finish_run(
         whole_idf=not problem,
     )
     if spec.settings.by_column:
-        total = spec.start.carried + new
+        total = spec.start.carried + tried.totals
         summary["languages"] = summary_of_languages(total, signatures)
     files: dict[str, bytes] = {}
     if spec.has_groups:
-        files |= _add_groups(summary, spec, run, groups)
+        rows = rows_of_groups(spec, run.records(), groups)
+        if spec.metric_names:
+            summary["metrics"] = _describe_metrics(spec, run, rows)
+        files |= add_groups(summary, spec, rows)
     if spec.idf.path is not None:
         summary["idf"] = _describe(spec, idf)
     if run.plan.rejected_files or missing:
-        files[FILES_FILE] = rejected_files(run.plan.rejected_files, missing, dict(new.failures))
-    is_success = bool(summary["success"])
+        failures = dict(tried.totals.failures)
+        files[FILES_FILE] = rejected_files(run.plan.rejected_files, missing, failures)
+    entries = chain(run.entries(spec), _entries_of_idf(run.found, spec.idf.name))
+    begin_to_publish(spec, run.found, entries, files, summary, spec.settings.signed(idf))
+
+
+def begin_to_publish(
+    spec: RunSpec,
+    found: FoundParts,
+    entries: Iterable[Entry],
+    files: Mapping[str, bytes],
+    summary: Mapping[str, Any],
+    signed: Mapping[str, object],
+) -> None:
+    """Begin to publish a run. One that is no success leaves one that is published as it is.
+
+    Args:
+        spec: The run.
+        found: What is in its folder.
+        entries: What is published of parts.
+        files: What is published beside parts and summary, by name.
+        summary: Its summary.
+        signed: What `_SUCCESS` says of its settings.
+    """
+    folder, is_success = spec.folder, bool(summary["success"])
     if spec.is_over_success and not is_success:
         content = to_json(nan_to_null({**summary, "run": spec.run}), indent=2)
-        files[SUMMARY_FILE] = content
-        folder.write_all({f"{FAILED_FOLDER}/{name}": files[name] for name in files})
-        return False
-    files[SUMMARY_FILE] = to_json(nan_to_null(summary), indent=2)
-    _publish(spec, run, files, spec.settings.signed(idf) if is_success else None)
-    return is_success
+        failed = {**files, SUMMARY_FILE: content}
+        folder.write_all({f"{FAILED_FOLDER}/{name}": failed[name] for name in failed})
+        return
+    files = {**files, SUMMARY_FILE: to_json(nan_to_null(summary), indent=2)}
+    staged = stage_files(folder, spec.run, files)
+    entries = chain(entries, staged, [Entry(RUN_FILE, own_file(spec.run, NOTES))])
+    given = folder, spec.before, spec.run, entries, sorted({*found.earlier, *spec.unlisted})
+    publish(*given, signed if is_success else None, moves=False)
 
 
-def _publish(
-    spec: ScoreSpec, run: TriedRun, files: Mapping[str, bytes], success: Mapping[str, object] | None
-) -> None:
-    folder, idf = spec.folder, spec.idf.name
-    # Beam may do this twice at once, and a summary has clocks: nothing that is staged changes.
-    staged = {name: own_file(spec.run, f"{digest_of(files[name], 16)}-{name}") for name in files}
-    folder.write_all({staged[name]: files[name] for name in files})
-    staged[RUN_FILE] = own_file(spec.run, NOTES)
-    entries = [*run.entries(spec), *(Entry(name, at) for name, at in staged.items())]
-    if idf in run.found.files:  # it is not without all files
-        for name, at in ((IDF_FILE, idf), (note_path(IDF_FILE), note_path(idf))):
-            if (stored := run.found.files.get(at)) is not None:
-                is_staged = at != name
-                entries.append(Entry(name, at if is_staged else "", stored.size, stored.content))
-    earlier = {*run.found.earlier, *spec.unlisted}
-    publish(folder, spec.before, spec.run, entries, sorted(earlier), success)
+def entries_of_parts(found: FoundParts, names: Iterable[str], below: str) -> Iterator[Entry]:
+    """Yield what is published of parts: of those that are staged, and of those that stay."""
+    for name in names:
+        record = found.records.get(name)
+        if record is not None and record.staged:
+            yield from entries_of(record, below)
+        else:
+            yield from found.entries(name)
 
 
-def _add_groups(
-    summary: dict[str, Any], spec: ScoreSpec, run: TriedRun, groups: PartStatistics | None
-) -> dict[str, bytes]:
-    """Add the groups to the summary, with the other metrics over all rows; return their table."""
+def _entries_of_idf(found: FoundParts, idf: str) -> Iterator[Entry]:
+    """Yield the idf tables and their note; there are none without all files."""
+    for name, at in ((IDF_FILE, idf), (note_path(IDF_FILE), note_path(idf))):
+        if idf in found.files and (stored := found.files.get(at)) is not None:
+            yield Entry(name, at if at != name else "", stored.size, stored.content)
+
+
+def rows_of_groups(
+    spec: RunSpec, records: Iterable[PartRecord], groups: PartStatistics | None
+) -> list[GroupRow]:
+    """Return the rows of the table of groups; None of `groups` reads the parts."""
     if groups is None:
-        parts = statistics_of_parts(run.records(), folder=spec.folder, how=spec.grouped_by)
+        parts = statistics_of_parts(records, folder=spec.folder, how=spec.grouped_by)
         groups = merge_statistics(parts)
-    rows = group_rows(groups)
-    if spec.metric_names:
-        sole = spec.settings.sole
-        languages = sorted(spec.settings.by_language)
-        languages = languages if sole is None else [sole.config.language or ""]
-        listed = any(record.digests.has_lists for record in run.records())
-        made = described(spec.metrics, languages, listed=listed, own=spec.own_metrics)
-        metrics = metrics_of(rows[0]).items()
-        summary["metrics"] = {name: {**values, **made[name]} for name, values in metrics}
-        summary["caveats"] += caveats_of_metrics(rows[0])
+    return group_rows(groups)
+
+
+def add_groups(summary: dict[str, Any], spec: RunSpec, rows: list[GroupRow]) -> dict[str, bytes]:
+    """Add the groups to the summary; return their table."""
+    summary["caveats"] += caveats_of_metrics(rows[0])
     table, content = groups_to_bytes(rows, spec.group_by)
     summary |= content
     if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
         logger.warning(event("no_groups", reason=words))
     return {GROUPS_FILE: table} if table else {}
+
+
+def _describe_metrics(spec: ScoreSpec, run: TriedRun, rows: list[GroupRow]) -> dict[str, Any]:
+    """Return the other metrics over all rows, and how they were made."""
+    languages, sole = sorted(spec.settings.by_language), spec.settings.sole
+    languages = languages if sole is None else [sole.config.language or ""]
+    listed = any(record.digests.has_lists for record in run.records())
+    made = described(spec.metrics, languages, listed=listed, own=spec.own_metrics)
+    return {name: {**values, **made[name]} for name, values in metrics_of(rows[0]).items()}
 
 
 def _describe(spec: ScoreSpec, idf: IdfTables | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The scoring job: planned, begun, done in phases, and concluded.
 
-plan --> count idf --> save idf --> score the pending splits --> note --> groups --> finish
+plan --> count idf --> save idf --> score the pending splits --> the last phases
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,9 @@ from typing import Any
 from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.files.checked import digest_of, from_json
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import before_work
-from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
@@ -23,37 +22,21 @@ from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.records.records import own_file, place_of
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.score_tables import list_earlier
-from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import (
-    RUN_FILE,
-    SPLIT_ROWS,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    run_to_bytes,
-)
+from bertscore_beam.run.folder import SPLIT_ROWS, SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.job import Run, Say, import_phase
-from bertscore_beam.run.output import (
-    BROKEN,
-    DONE,
-    TOO_MANY_REJECTS,
-    JobFailedError,
-    Outcome,
-    TextTable,
-)
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.progress import Expected
-from bertscore_beam.run.publication import is_success, read_head, sweep
 from bertscore_beam.run.text_import import (
     delete_input,
     delete_other_imports,
     missing_imports,
     slow_text_warning,
 )
-from bertscore_beam.score.conclude import delete_own, has_ended, last_phases
-from bertscore_beam.score.finish import FAILED_FOLDER, finish_run
-from bertscore_beam.score.idf_table import counting_of, tables_of_run, with_idf
+from bertscore_beam.score.conclude import end_of_run, end_without_work, has_ended, last_phases
+from bertscore_beam.score.finish import FAILED_FOLDER, judge_run, valid_records
+from bertscore_beam.score.idf_table import counting_of, with_idf
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 from bertscore_beam.score.settle import without_setting_warning
@@ -64,7 +47,7 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
-from bertscore_beam.score.spec import NOTES, PENDING, PLAN, ScoreSpec
+from bertscore_beam.score.spec import PENDING, PLAN, ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits, TriedSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
@@ -186,8 +169,6 @@ def _table_notes(compared: ComparedPlan) -> Iterator[str]:
 def start_run(compared: ComparedPlan) -> ComparedPlan:
     """Write the plan of the run; nothing that is published changes.
 
-    A folder that holds nothing yet gets `_run.json` now: it says whose folder it is.
-
     Returns:
         The same run, which knows the plans that were written.
     """
@@ -202,10 +183,8 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(own_file(spec.run, name), data)
         digests[name] = digest_of(data)
-    notes = run_to_bytes(
+    spec.write_notes(
         {
-            "run": spec.run,
-            "identity": dict(spec.identity),
             **spec.settings.signed(None),
             "options": compared.planned.options.describe(),
             "corpus": plan.digest,
@@ -217,9 +196,6 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
             "reused": None if spec.reuse is None else spec.reuse.describe(),
         }
     )
-    folder.write(own_file(spec.run, NOTES), notes)
-    if spec.before is None:
-        folder.replace_version(RUN_FILE, notes, NOT_THERE)
     return replace(compared, spec=replace(spec, plans=digests))
 
 
@@ -257,7 +233,7 @@ def score_phases(spec: ScoreSpec) -> Iterator[Phase]:
         accelerator=spec.accelerator,
         divisible=True,
     )
-    yield from last_phases(spec)
+    yield from last_phases(spec, valid_records, judge_run)
 
 
 def conclude_score(spec: ScoreSpec) -> Outcome:
@@ -272,12 +248,8 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         return Outcome(warnings=(note, *spec.notes))
     if spec.start.is_complete:  # no pipeline has run, so none has published
         with worker_errors():
-            finish_run(spec, Totals(), (), *tables_of_run(spec))
-    delete_own(spec)
-    with worker_errors():  # a summary that is missing after all is the run's fault
-        summary = read_summary(spec)
-        if has_ended(spec):  # not by workers: the job of a dead launcher may be at its end, too
-            sweep(folder)
+            end_without_work(spec, judge_run)
+    summary = end_of_run(spec)
     if summary["success"] and not spec.keep_input:
         delete_input(folder)
     status, warnings = _verdict(spec, summary)
@@ -294,32 +266,6 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         warnings=tuple(warnings),
         notices=caveat_messages_in(summary),
     )
-
-
-def read_summary(spec: ScoreSpec) -> dict[str, Any]:
-    """Read the summary of a run, published or not.
-
-    Raises:
-        JobFailedError: Another run has published since.
-        FileNotFoundError: There is none.
-    """
-    folder, place = spec.folder, SUMMARY_FILE
-    if not has_ended(spec):
-        place = f"{FAILED_FOLDER}/{SUMMARY_FILE}"
-        found = folder.read_json(place)
-        if found.get("run") != spec.run:
-            raise JobFailedError(
-                f"the run has published nothing in {folder.shown!r}: got what another run has "
-                "published since, or nothing; expected its summary. Give the command again."
-            )
-        return found
-    summary = from_json(folder.read(place))
-    if summary["success"] and not is_success(folder, read_head(folder)):
-        raise JobFailedError(
-            f"the scores in {folder.shown!r} are not whole: got other files than were published; "
-            "expected these. Give the command again: it makes what is missing."
-        )
-    return summary
 
 
 def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:

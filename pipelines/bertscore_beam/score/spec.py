@@ -1,17 +1,19 @@
-"""What the workers of a scoring run need to know of it: `ScoreSpec`."""
+"""What the workers of a run need to know of it: of scoring, `ScoreSpec`."""
 
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
 from bertscore_beam.records.group_notes import GroupedBy
 from bertscore_beam.records.records import own_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, run_to_bytes
 from bertscore_beam.run.publication import Head, staging
 from bertscore_beam.score.loaded_scorers import ModelMemory
 
@@ -46,77 +48,55 @@ _SHARE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSpec:
-    """A scoring run as its workers know it, and its launcher when it has begun.
+class RunSpec:
+    """A run that stages parts and publishes them, as its workers know it, and its launcher.
 
     It has neither plan nor records: those of many splits are large.
 
     Attributes:
         run: Identifies this run, a new one for each: the token of what it publishes.
         before: The head of the folder before the run was planned; None without one.
+        folder: Output folder of the run.
+        identity: What must be equal for two runs to share the output folder.
+        fields: Columns of the rows.
+        digest: Digest of the run's identity, in the record of every part.
+        start: What is known of the run before its work, and its gates.
         is_over_success: Whether the folder held a success then.
         replaces: Whether nothing of what is published stays.
-        left: Parts of missing inputs, which stay.
         unlisted: Parts under their names that no manifest lists.
-        folder: Output folder of the run.
-        settings: How the rows of each language are scored.
-        identity: What must be equal for two runs to share the output folder.
-        digest: Digest of the run's identity, in the record of every part.
-        start: What is known of the run before it scores, and its gates.
-        idf: The file of its idf tables.
-        model_memory: How much memory the models of a worker may take.
         detached: Whether no launcher waits for the end of the job.
-        reuse: The earlier run that rows take their scores from; None for none.
         group_by: Columns whose values are the groups of the summary; none for no groups.
-        metrics: Metrics of other libraries to score rows with as well.
+        metrics: Metrics of other libraries that rows have as well.
         own_metrics: Metrics of one's own, the same.
-        num_chunks: How many share the work; None if the number of workers is not known.
-        corpus: Digest of the corpus, by versions of its files.
-        accelerator: GPU for the workers that score; None for none.
-        keep_input: Whether imports stay when the run is a success.
-        notes: `Plan.notes`.
-        plans: Digests of the plans that were written for the workers, by name.
     """
 
     run: str
     before: Head | None
     folder: OutputFolder
-    settings: SettingsByLanguage
     identity: Mapping[str, str]
     fields: TableFields
     digest: str
     start: RunStart
     is_over_success: bool = False
     replaces: bool = False
-    left: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
-    idf: IdfTablesFile = field(default_factory=IdfTablesFile)
-    model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
-    reuse: ReusableRun | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     own_metrics: tuple[OwnMetric, ...] = ()
-    num_chunks: int | None = None
-    corpus: str = ""
-    accelerator: str | None = None
-    keep_input: bool = False
-    notes: tuple[str, ...] = ()
-    plans: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def below(self) -> str:
         """Where it stages, below the folder."""
         return staging(self.before, overwrite=self.replaces)
 
-    @property
-    def looks(self) -> bool:
-        """Whether rows may have scores in parts of the folder that its plan does not keep."""
-        return self.start.rows_at_risk > 0 and not self.replaces
-
-    def plan(self, name: str) -> tuple[str, str]:
-        """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
-        return self.folder.path(own_file(self.run, name)), self.plans.get(name, "")
+    def write_notes(self, content: Mapping[str, Any]) -> None:
+        """Stage `_run.json`. A folder that holds nothing yet gets it now: it says whose it is."""
+        own = {"run": self.run, "identity": dict(self.identity)}
+        notes = run_to_bytes({**own, **content, **own})
+        self.folder.write(own_file(self.run, NOTES), notes)
+        if self.before is None:
+            self.folder.replace_version(RUN_FILE, notes, NOT_THERE)
 
     @property
     def shares(self) -> int:
@@ -142,3 +122,43 @@ class ScoreSpec:
     def metric_names(self) -> tuple[str, ...]:
         """The names of all metrics."""
         return (*self.metrics, *(metric.name for metric in self.own_metrics))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSpec(RunSpec):
+    """A scoring run.
+
+    Attributes:
+        settings: How the rows of each language are scored.
+        left: Parts of missing inputs, which stay.
+        idf: The file of its idf tables.
+        model_memory: How much memory the models of a worker may take.
+        reuse: The earlier run that rows take their scores from; None for none.
+        num_chunks: How many share the work; None if the number of workers is not known.
+        corpus: Digest of the corpus, by versions of its files.
+        accelerator: GPU for the workers that score; None for none.
+        keep_input: Whether imports stay when the run is a success.
+        notes: `Plan.notes`.
+        plans: Digests of the plans that were written for the workers, by name.
+    """
+
+    settings: SettingsByLanguage
+    left: tuple[str, ...] = ()
+    idf: IdfTablesFile = field(default_factory=IdfTablesFile)
+    model_memory: ModelMemory = field(default_factory=ModelMemory)
+    reuse: ReusableRun | None = None
+    num_chunks: int | None = None
+    corpus: str = ""
+    accelerator: str | None = None
+    keep_input: bool = False
+    notes: tuple[str, ...] = ()
+    plans: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def looks(self) -> bool:
+        """Whether rows may have scores in parts of the folder that its plan does not keep."""
+        return self.start.rows_at_risk > 0 and not self.replaces
+
+    def plan(self, name: str) -> tuple[str, str]:
+        """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
+        return self.folder.path(own_file(self.run, name)), self.plans.get(name, "")

@@ -46,7 +46,7 @@ from bertscore_beam.run.output import event
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.spec import RunSpec, ScoreSpec
 
 logger = logging.getLogger(__name__)
 
@@ -319,20 +319,40 @@ class SplitScorer:
         if scored.rejected:
             rejects = rejected_rows(split, scored.rejected, rows, scored.messages)
         counters.count(counters.PARTS_WRITTEN)
-        return self._stage(split, made, scored.table, record, rejects)
-
-    def _stage(
-        self, split: Split, made: str, table: pa.Table, record: PartRecord, rejects: bytes = b""
-    ) -> PartRecord:
-        below, token = self.spec.below, uuid.uuid4().hex[:16]
-        groups = groups_note(table, self.spec.grouped_by) if self.spec.has_groups else None
-        name = part_staged(below, made, record, token, groups)
         utc_times = split.utc_times
-        data = part_to_bytes(table, record, token=token, utc_times=utc_times, groups=groups)
-        beside = {rejects_beside(name, below): rejects} if rejects else {}
-        self.spec.folder.write_all({**beside, name: data})
-        digest = footer_digest_of(data)
-        return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
+        return stage_part(self.spec, made, scored.table, record, rejects, utc_times=utc_times)
+
+
+def stage_part(
+    spec: RunSpec,
+    made: str,
+    table: pa.Table,
+    record: PartRecord,
+    rejects: bytes,
+    *,
+    utc_times: bool,
+) -> PartRecord:
+    """Stage a part, and before it the list of its rows without scores, if there are any.
+
+    Args:
+        spec: The run.
+        made: What names the part: see `made_of`.
+        table: Its rows.
+        record: Its record.
+        rejects: The list; b"" for none.
+        utc_times: Whether its times of day are in UTC.
+
+    Returns:
+        The record, which knows where the part is.
+    """
+    below, token = spec.below, uuid.uuid4().hex[:16]
+    groups = groups_note(table, spec.grouped_by) if spec.has_groups else None
+    name = part_staged(below, made, record, token, groups)
+    data = part_to_bytes(table, record, token=token, utc_times=utc_times, groups=groups)
+    beside = {rejects_beside(name, below): rejects} if rejects else {}
+    spec.folder.write_all({**beside, name: data})
+    digest = footer_digest_of(data)
+    return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
 
 
 def _failed(split: Split, reason: str) -> TriedSplits:

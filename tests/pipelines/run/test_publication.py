@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.write import delete
 from bertscore_beam.run import publication
 from bertscore_beam.run.alone import FolderInUseError, alone
@@ -28,12 +29,15 @@ from bertscore_beam.run.publication import (
     Head,
     OvertakenError,
     begin,
+    end_moves,
     is_success,
+    move_shard,
     publish,
     read_head,
     read_shards,
     readable_head,
     settled_head,
+    shards_to_move,
     staged_name,
     staged_parts,
     staging,
@@ -319,6 +323,43 @@ def test_a_run_that_was_overtaken_changes_nothing(output):
         with pytest.raises(JobFailedError, match=rf"got no '{PART}' as it was; expected it"):
             publish(folder, head, "three", kept, (), {})
         assert read_head(folder) == head
+
+
+def test_workers_move_the_shards_of_a_store_once_or_twice_and_none_too_late(output, monkeypatch):
+    monkeypatch.setattr(publication, "_SHARD_FILES", 2)
+    names = [f"in/part-{number:012d}.parquet" for number in range(5)]
+
+    def begun(word, before):
+        folder.write_all({f"_work/{word}{name[8:20]}.pq": word.encode() for name in names})
+        entries = [Entry(name, f"_work/{word}{name[8:20]}.pq") for name in names]
+        publish(folder, before, word, entries, (), {}, moves=False)
+        return shards_to_move(folder, word)
+
+    with alone(output):
+        folder = OutputFolder(output)
+        shards = begun("one", None)
+        assert len(shards) == (3 if is_remote(output) else 0)
+        for _ in range(2):
+            moved = [move_shard(folder, name) for name in reversed(shards)]
+        assert (read_head(folder).state, folder.exists(SUCCESS_FILE)) == (
+            (MOVING, False) if shards else (PUBLISHED, True)
+        )
+        first = end_moves(folder, "one", moved if shards else [])
+        assert is_success(folder, first)
+        assert [
+            entry.name for shard in read_shards(folder, first.shards) for entry in shard.entries
+        ] == names
+        assert (end_moves(folder, "one", first.shards), shards_to_move(folder, "one")) == (
+            first,
+            [],
+        )
+        begun("two", first)
+        second = settled_head(folder)  # by the next command
+        late = [move_shard(folder, name) for name in shards]
+        with pytest.raises(OvertakenError):
+            end_moves(folder, "one", late)
+        assert read_head(folder) == second
+        assert {folder.read(name) for name in names} == {b"two"}
 
 
 def test_who_is_refused_finishes_what_another_has_begun(output):

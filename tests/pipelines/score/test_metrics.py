@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.columns import METRIC_COLUMNS
+from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import corpus_tests
 from tests.support.dumps import read_output
@@ -120,6 +121,12 @@ def test_parts_that_are_written_again_have_the_same_metrics(night):
     assert after.drop_columns("note").equals(before.drop_columns("note"))
 
 
+def noted_in(output):
+    """Return what the parts note of their sums."""
+    parts = sorted(output.glob("*.parquet/*.parquet"))
+    return [pq.read_metadata(part).metadata[GROUPS_KEY] for part in parts]
+
+
 def test_a_rescaled_run_keeps_its_metrics(night):
     table, out = night / "table.tsv", night / "rescaled"
     table.write_text(format_baseline(Baseline(name="custom", rows=np.full((7, 3), 0.3))))
@@ -129,6 +136,11 @@ def test_a_rescaled_run_keeps_its_metrics(night):
     assert len(columns) == 7
     assert first.select(columns).equals(second.select(columns))
     assert summary_of(out)["metrics"] == summary_of(night / "scores")["metrics"]
+    given = ("--split-rows", 7, "--metrics", *NAMES, "--reuse", night / "scores")
+    given += ("--rescale", "--baseline", table)
+    assert score(night / "dump", night / "at once", *given) == cli.DONE
+    assert noted_in(out) == noted_in(night / "at once")
+    assert len(noted_in(out)) == 4
 
 
 def test_a_folder_holds_one_choice_of_metrics(night, capsys):

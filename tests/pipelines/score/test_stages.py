@@ -12,14 +12,18 @@ from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
 from bertscore_beam.records.records import own_file
+from bertscore_beam.run import publication
 from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.publication import is_success, read_head
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.score import conclude
+from bertscore_beam.score.finish import judge_run, valid_records
 from bertscore_beam.score.spec import PLAN
 from bertscore_beam.score.steps import TriedSplits
 from bertscore_core.stats.score_statistics import ScoreSummary
 from tests.support import jobs
 from tests.support.dumps import write_dump
+from tests.support.s3 import s3_bucket
 
 pytestmark = pytest.mark.job
 
@@ -110,9 +114,9 @@ def test_workers_group_parts_by_small_records_after_one_look(
 # What changes after workers have read a run for its groups.
 
 
-def change_and_finish(spec, groups, *, change, finish=conclude._finish):
+def change_and_judge(spec, judge, groups, *, change, judged=conclude._judged):
     change(Path(spec.folder.path(conclude._tried(spec).records[0].staged)))
-    return finish(spec, groups)
+    return judged(spec, judge, groups)
 
 
 def lengthen(part):
@@ -130,7 +134,7 @@ def test_part_that_changes_before_the_very_end_is_no_success(
 ):
     job = started(dump, tmp_path / "out", tiny_folder)
     folder = job.spec.folder
-    monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
+    monkeypatch.setattr(conclude, "_judged", partial(change_and_judge, change=change))
     with pytest.raises(RuntimeError, match=r"nothing can be published in .* expected it to stay"):
         jobs.run_prepared(job)
     assert [name for name in folder.files() if name.endswith((".parquet", SUCCESS_FILE))] == []
@@ -148,7 +152,28 @@ def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     assert not spec.folder.exists(own_file(spec.run, PLAN))
     files = dict(spec.folder.each_file())
     with beam.Pipeline(runner=FnApiRunner()) as again:
-        noting, *others = conclude.last_phases(spec)
+        noting, *others = conclude.last_phases(spec, valid_records, judge_run)
         assert noting.items((0, TriedSplits())) == ()
         add_phases(again, others)
     assert dict(spec.folder.each_file()) == files
+
+
+@pytest.mark.process
+def test_in_a_store_each_shard_is_moved_by_the_worker_that_takes_it(
+    tmp_path, dump, tiny_folder, monkeypatch
+):
+    monkeypatch.setattr(publication, "_SHARD_FILES", 2)
+    moved, move = [], conclude.move_shard
+    monkeypatch.setattr(
+        conclude, "move_shard", lambda folder, name: moved.append(name) or move(folder, name)
+    )
+    given = {"model": str(tiny_folder("bert")), "num_layers": 2}
+    with s3_bucket() as url:
+        options = jobs.job_options(dump, f"{url}/out", **given)
+        assert jobs.run_options(options)["success"]
+        folder = OutputFolder(options.output)
+        head = read_head(folder)
+        assert sorted(moved) == head.shards
+        assert len(moved) == 3  # of three parts, `_run.json` and the summary
+        assert jobs.run_options(options)["parts_of_earlier_runs"] == 3
+        assert is_success(folder, read_head(folder))
