@@ -10,7 +10,7 @@ file. The footer of a part that is not as the manifest lists it is read.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.splits import Split, note_name
@@ -44,7 +44,7 @@ class FoundParts:
         records: The records of parts under their names, by part name.
         unverified: Those that are not as the manifest lists them: not all of their bytes have been
             seen since they were written, or changed. Where a store tells of no contents, all.
-        unreadable: Files with the names of planned parts that hold none.
+        damaged: Files with the names of parts that hold none.
         others: All other files, but lists of rejected rows.
         published: What the manifest lists, by name.
         files: All files, as they are listed.
@@ -52,7 +52,7 @@ class FoundParts:
 
     records: Mapping[str, PartRecord] = field(default_factory=dict)
     unverified: frozenset[str] = frozenset()
-    unreadable: frozenset[str] = frozenset()
+    damaged: frozenset[str] = frozenset()
     others: tuple[str, ...] = ()
     published: Mapping[str, Entry] = field(default_factory=dict)
     files: Mapping[str, Stored] = field(default_factory=dict)
@@ -80,18 +80,15 @@ class FoundParts:
         yield from (name for name in self.records if name not in self.published)
 
 
-def find_parts(
-    folder: OutputFolder, head: Head | None, planned: Iterable[str] = (), *, is_read: bool = True
-) -> FoundParts:
+def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True) -> FoundParts:
     """Look over an output folder.
 
     A file is a part if its footer has a record that names it. Other Parquet files, and the folders
-    of other runs, are left alone, but for files with the names of parts that are planned.
+    of other runs, are left alone.
 
     Args:
         folder: The folder.
         head: Its head.
-        planned: The names of the parts that a run plans.
         is_read: Whether the footers of parts are read that are not as the manifest lists them.
     """
     listed = dict(folder.each_stored())
@@ -112,15 +109,13 @@ def find_parts(
             record = record_of(entry.note)
             if record is not None and record.part_name == name:
                 records[name] = record
-    left = parts - records.keys() if is_read else set()
-    wanted = left.intersection(planned) if left else set()
-    unsure = sorted(wanted.union(name for name in left if is_part_name(name)))
-    read = in_parallel(lambda name: read_record(folder, name, listed[name]), unsure)
-    found = {name: record for name, record in zip(unsure, read, strict=True) if record is not None}
+    left = sorted(filter(is_part_name, parts - records.keys())) if is_read else []
+    read = in_parallel(lambda name: read_record(folder, name, listed[name]), left)
+    found = {name: record for name, record in zip(left, read, strict=True) if record is not None}
     return FoundParts(
         records=records | found,
         unverified=frozenset(found),
-        unreadable=frozenset(wanted - found.keys()),
+        damaged=frozenset({*left} - found.keys()),
         others=tuple(others),
         published=published,
         files=listed,

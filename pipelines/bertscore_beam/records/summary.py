@@ -130,7 +130,7 @@ class RunStart:
         num_parts_gone: Parts in the output folder whose input is missing; `parts_gone` names some.
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts of earlier runs that are done.
-        parts_unreadable: Files in the places of planned parts whose footers hold no record.
+        parts_damaged: Files with the names of parts that hold none.
         rows_at_risk: Rows of the other earlier parts: they keep their scores only if a worker finds
             them there again.
     """
@@ -147,7 +147,7 @@ class RunStart:
     parts_gone: tuple[str, ...] = ()
     started: float = 0.0
     carried: Totals = field(default_factory=Totals)
-    parts_unreadable: int = 0
+    parts_damaged: int = 0
     rows_at_risk: int = 0
 
     @property
@@ -241,7 +241,7 @@ def summarize(
         "parts": total.parts,
         "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
-        "parts_unreadable": start.parts_unreadable + new.parts_unreadable,
+        "parts_unreadable": new.parts_unreadable,
         "num_parts_of_inputs_gone": start.num_parts_gone,
         "parts_of_inputs_gone": list(start.parts_gone),
         "files": start.files,

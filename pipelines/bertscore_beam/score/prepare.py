@@ -291,7 +291,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     """
     options, plan = planned.options, planned.plan
     head = readable_head(folder)
-    found = find_parts(folder, head, (split.part_name for split in plan.splits))
+    found = find_parts(folder, head)
     kept = found.records
     check_stands_alone(folder.root, found.others)
     idf = _idf_file(planned, folder)
@@ -380,7 +380,7 @@ def _run_start(
         parts_gone=tuple(gone[:SHOWN_FAILURES]),
         started=planned.started,
         carried=carried,
-        parts_unreadable=len(found.unreadable),
+        parts_damaged=len(found.damaged),
         rows_at_risk=earlier - left - carried.summary.rows,
     )
 

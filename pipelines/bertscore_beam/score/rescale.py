@@ -205,7 +205,7 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
     before = read_same_command(folder, spec.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, spec.identity)
-    found = find_parts(folder, head, [record.part_name for record in records])
+    found = find_parts(folder, head)
     unlisted = tuple(name for name in found.records if name not in found.published)
     spec = replace(spec, before=head, unlisted=unlisted)
     folder.delete_temporary()

@@ -156,8 +156,9 @@ class ScoreSpec(RunSpec):
 
     @property
     def looks(self) -> bool:
-        """Whether rows may have scores in parts of the folder that its plan does not keep."""
-        return self.start.rows_at_risk > 0 and not self.replaces
+        """Whether the folder has other parts than those that are done, damaged ones included."""
+        others = self.start.rows_at_risk + self.start.parts_damaged
+        return others > 0 and not self.replaces
 
     def plan(self, name: str) -> tuple[str, str]:
         """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""

@@ -34,7 +34,7 @@ def test_a_listed_part_is_not_opened(folder, monkeypatch):
     found = found_in(folder)
     monkeypatch.setattr("bertscore_beam.records.records.read_record", None)
     assert found_in(folder) == found
-    assert (found.unverified, found.unreadable) == (frozenset(), frozenset())
+    assert (found.unverified, found.damaged) == (frozenset(), frozenset())
     assert found.records.keys() == RECORDS.keys()
 
 

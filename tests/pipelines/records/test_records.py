@@ -77,8 +77,8 @@ def write_part(output: str, record: PartRecord, table: pa.Table = ROWS) -> None:
     put(output, record.part_name, part_to_bytes(table, record, token=TOKEN))
 
 
-def found_in(output: str, *planned: str) -> FoundParts:
-    return find_parts(OutputFolder(output), None, planned)
+def found_in(output: str) -> FoundParts:
+    return find_parts(OutputFolder(output), None)
 
 
 def held(*given: PartRecord | None) -> FoundParts:
@@ -155,10 +155,9 @@ def test_broken_record_counts_as_absent(tmp_path, data):
     name, output = PLAN.splits[0].part_name, str(tmp_path)
     write_part(output, record_of(PLAN.splits[1]))
     put(output, name, parquet.write_part(ROWS, notes={RECORD_KEY: data}))
-    for planned in ((), (name,)):
-        found = found_in(output, *planned)
-        assert list(found.records) == [PLAN.splits[1].part_name]
-        assert found.unreadable == {*planned}
+    found = found_in(output)
+    assert list(found.records) == [PLAN.splits[1].part_name]
+    assert found.damaged == {name}
 
 
 def test_every_flipped_bit_of_a_part_is_noticed_or_in_no_byte_that_is_read(tmp_path):
@@ -191,9 +190,9 @@ def test_a_listing_leaves_the_bookkeeping_and_other_files_out(output):
         put(output, name)
     renamed = "gone.parquet/mine.parquet"
     put(output, renamed, part_to_bytes(ROWS, gone, token=TOKEN))
-    found = found_in(output, PLAN.splits[0].part_name, PLAN.splits[1].part_name, third)
+    found = found_in(output)
     assert found.records.keys() == {PLAN.splits[0].part_name, gone.part_name}
-    assert found.unreadable == {third}
+    assert found.damaged == {other, third}
 
 
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
@@ -203,7 +202,7 @@ def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
         write_part(output, replace(record_of(PLAN.splits[0]), part_name=name))
     put(output, f"other/{mark}")
     put(output, mark)
-    assert found_in(output, f"other/{part}").records.keys() == {part, f"third/{part}"}
+    assert found_in(output).records.keys() == {part, f"third/{part}"}
 
 
 UNKNOWN = replace(SPLIT, file_version="")
@@ -212,7 +211,7 @@ UNKNOWN = replace(SPLIT, file_version="")
 def test_finished_splits_are_not_to_do():
     made = [record_of(split) for split in PLAN.splits[1:4]]
     bad = frozenset({PLAN.splits[0].part_name})
-    found = replace(held(*made), unreadable=bad)
+    found = replace(held(*made), damaged=bad)
     diff = compare_with_plan(PLAN, found, DIGEST, IDF, {})
     assert diff.to_do == (PLAN.splits[0], PLAN.splits[4])
     assert diff.done == PLAN.splits[1:4]
@@ -295,7 +294,7 @@ def test_parts_of_each_kind_are_told_from_each_other():
     changed = [
         replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
     ]
-    there = replace(held(*changed[1:-1]), unreadable=frozenset({splits[33].part_name}))
+    there = replace(held(*changed[1:-1]), damaged=frozenset({splits[33].part_name}))
     diff = compare_with_plan(plan, there, DIGEST, IDF, {})
     done = [place for place in range(30) if place not in (0, 3, 5, 9)]
     assert diff.done == tuple(splits[place] for place in done)

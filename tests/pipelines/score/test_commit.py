@@ -24,6 +24,7 @@ from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
 from tests.support.dumps import write_dump
 from tests.support.files_below import files_below
+from tests.support.records import flip_column
 from tests.support.s3 import s3_bucket
 
 pytestmark = pytest.mark.job
@@ -71,6 +72,14 @@ def test_a_part_with_a_flipped_bit_is_scored_again_by_the_same_command(finished,
     assert summary["parts_unreadable"] == 2
     assert jobs.parts_of(output) == before
     assert cli.main(["check", str(output), "--parts"]) == cli.DONE
+
+
+def test_each_damaged_part_is_counted_once_whatever_is_damaged_in_it(finished):
+    dump, output = finished
+    first, second, *_ = jobs.parts_of(output)
+    flip_column(output / first, "bertscore_f1")  # in a page; the second loses its footer
+    (output / second).write_bytes((output / second).read_bytes()[:-1])
+    assert jobs.run_options(jobs.job_options(dump, output))["parts_unreadable"] == 2
 
 
 @pytest.mark.parametrize("cut", [0, 10, 200])
