@@ -30,7 +30,7 @@ from tests.support.encoders import shared_encoder
 from tests.support.get_mpnet import MPNET
 from tests.support.specified import Specified
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
-from tests.support.tolerances import PARITY_ATOL
+from tests.support.tolerances import PARITY_ATOL, f1_slack
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
@@ -88,23 +88,10 @@ def _actual(scores: Any) -> np.ndarray:
 
 def _assert_close(actual: np.ndarray, expected: np.ndarray, scale: Any = 1.0) -> None:
     """Compare; the scale undoes what rescaling does to differences (a division by 1 - baseline)."""
-    slack = _f1_slack(expected * scale + (1 - np.asarray(scale)))
+    slack = f1_slack(expected * scale + (1 - np.asarray(scale)))
     np.testing.assert_allclose(
         actual * scale / slack, expected * scale / slack, rtol=0, atol=PARITY_ATOL, equal_nan=True
     )
-
-
-def _f1_slack(raw: np.ndarray) -> np.ndarray:
-    """Return how many times a difference in precision and recall is larger in F1, at least 1.
-
-    The harmonic mean has a pole where precision is minus recall: one golden pair lies near it.
-    """
-    precision, recall = raw[..., 0], raw[..., 1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steepness = 2 * (precision**2 + recall**2) / (precision + recall) ** 2
-    slack = np.ones_like(raw)
-    slack[..., 2] = np.where(np.isfinite(steepness), np.maximum(steepness, 1), 1)
-    return slack
 
 
 def _scale(case: str) -> Any:

@@ -4,19 +4,27 @@ Each imports its own job when it is called: another one may need packages that a
 """
 
 import os
+import re
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 from bertscore_beam.cli.show import named, output_mode, report, say, warn
+from bertscore_beam.dump.formats import Format
+from bertscore_beam.dump.input_names import input_names
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.files.write import can_write_below, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.options.score_options import STANDARD, ScoreOptions
+from bertscore_beam.records.text_rows import PublishedRows
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.loading import check_models
-from bertscore_beam.run.output import NOTHING_KEPT, Outcome
+from bertscore_beam.run.output import DONE, NOTHING_KEPT, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.temporary import temporary_folder
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 
 
@@ -26,49 +34,151 @@ def run_command(job: str, options: RunOptions) -> int:
     if not options.beam:  # a runner has placeholders, and may not be here
         options.check_input()
         check_models(options)
-    if isinstance(options, ScoreOptions) and options.candidates:
-        return report(_score_lines(job, options))
+    if isinstance(options, ScoreOptions):
+        return _score(job, options)
     return report(_outcome_of(job, options))
 
 
-def _score_lines(job: str, options: ScoreOptions) -> Outcome:
-    """Score files with one text per line: as Parquet files that are deleted at the end."""
+def _score(job: str, options: ScoreOptions) -> int:
+    """Score, and keep the folder; or print or write its rows at the end, and delete it.
+
+    Files with one text per line are scored as Parquet files that are deleted at the end, too.
+    """
+    if options.is_kept and not options.candidates:
+        return report(_outcome_of(job, options))
     if options.beam:
+        what = "files with one text per line" if options.candidates else "without a folder rows"
         raise ConfigError(
-            "files with one text per line are scored on this machine only: got Beam's "
+            f"{what} are scored on this machine only: got Beam's "
             f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Leave it out, or "
-            "write the texts to a Parquet file and give that as --input."
+            "give the texts in a Parquet file as --input, and a folder as --output."
+        )
+    if options.text_format:
+        with before_work(), reaching("--output", options.output):
+            _check_file(options)
+    if options.segments and output_mode().json:
+        raise ConfigError(
+            "--segments prints lines, and --json one document: got both; expected one of them. "
+            "Leave one out; with --json the rows can go to a file: --output x.jsonl."
         )
     with temporary_folder() as folder:
-        with before_work(), reaching("candidates and references", *options.input):
-            dump = write_line_files(options.candidates, options.references, folder)
-        options = replace(options, input=dump, input_format="parquet")
+        inputs: tuple[str, ...] = ()
+        if options.candidates:
+            options = _with_dump(options, folder)
+            inputs = tuple(input_names(options.input).values())
         if options.is_kept:
-            return _outcome_of(job, options)
-        return _only_printed(job, options, folder)
+            return report(_systems_first(options, _outcome_of(job, options)))
+        return _score_into(job, options, folder, inputs)
 
 
-def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
-    """Run a job whose output folder nobody will see."""
+def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
+    """Write files with one text per line as Parquet files, those of the options that are returned.
+
+    Standard input, which can be read once, becomes a file first.
+    """
+    spooled = f"{folder}/texts/stdin"
+    sides = options.candidates, options.references
+    if any(STANDARD in side for side in sides):
+        os.mkdir(os.path.dirname(spooled))
+        with open(0, "rb", closefd=False) as source, open(spooled, "wb") as sink:
+            shutil.copyfileobj(source, sink)
+    candidates, references = (
+        tuple(spooled if path == STANDARD else path for path in side) for side in sides
+    )
     try:
-        outcome = _outcome_of(job, replace(options, output=f"{folder}/scores"))
+        with before_work(), reaching("candidates and references", *options.input):
+            dump = write_line_files(candidates, references, folder)
+    except InputError as error:
+        raise InputError(str(error).replace(spooled, "standard input")) from error
+    return replace(
+        options, candidates=candidates, references=references, input=dump, input_format="parquet"
+    )
+
+
+def _systems_first(options: ScoreOptions, outcome: Outcome) -> Outcome:
+    """Return an outcome that shows several systems one by one, and then all of them together."""
+    several = len(options.candidates) > 1
+    shown = (*outcome.shown[1:], *outcome.shown[:1]) if several else outcome.shown
+    return replace(outcome, shown=shown)
+
+
+def _check_file(options: ScoreOptions) -> None:
+    """Check that the one file of the result can be written, before hours of work.
+
+    Raises:
+        ConfigError: It cannot, or would be read as input by the same command.
+    """
+    path, shown = _whole(options.output), mask_credentials(options.output)
+    if os.path.isdir(path) or ("://" in path and OutputFolder(path).exists(RUN_FILE)):
+        raise ConfigError(
+            f"--output {shown!r} is a folder: got a name that stands for a file; expected a file, "
+            f"which may be there. Choose another name, or write {shown}/ to go on in the folder."
+        )
+    if not can_write_below(os.path.dirname(path)):
+        raise ConfigError(
+            f"--output {shown!r} cannot be written: got a folder that takes no new file; expected "
+            "one that does. Choose another --output."
+        )
+    read = (*options.input, *options.references, options.reference_file)
+    if inside := [one for one in read if one and _is_in(path, one)]:
+        raise ConfigError(
+            f"--output {shown!r} is in the input {mask_credentials(inside[0])!r}: got a file that "
+            "this command would read the next time; expected one elsewhere. Choose another "
+            "--output."
+        )
+
+
+def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[str]) -> int:
+    """Run a job whose output folder nobody will see, and print or write what it holds."""
+    below = f"{folder}/scores"
+    try:
+        outcome = _outcome_of(job, replace(options, output=below, segments=False))
+        is_scored = not options.dry_run and outcome.status in (DONE, TOO_MANY_REJECTS)
+        if is_scored and options.text_format:
+            with open(f"{folder}/rows", "wb") as sink:
+                PublishedRows.of(below, inputs).write(sink, Format(options.text_format))
+            with reaching("--output", options.output):
+                copy_atomically(options.output, f"{folder}/rows")
+        if is_scored and options.segments:
+            for line in PublishedRows.of(below, inputs).lines():
+                print(line)
     except Exception as error:
         error.add_note(NOTHING_KEPT)
         raise
-    document = outcome.document and {"summary": outcome.document["summary"]}
+    target = mask_credentials(options.output) if options.text_format else ""
+    shown = _retold(_systems_first(options, outcome), below, target if is_scored else "")
+    if len(options.candidates) == 1 and outcome.document and not target and not options.segments:
+        summary = outcome.document["summary"]
+        means = (summary[name] for name in ("precision", "recall", "f1"))
+        words = ("none" if mean is None else f"{mean:.6f}" for mean in means)
+        line = "  ".join(map("{} {}".format, ("P", "R", "F1"), words))
+        shown = replace(shown, shown=(TextTable("Scores", ("",), [(line,)]), *shown.shown))
+    is_answer = outcome.status == DONE and not target
+    return report(replace(shown, is_answer=is_answer), aside=options.segments)
+
+
+def _retold(outcome: Outcome, below: str, target: str) -> Outcome:
+    """Return an outcome that names the file of the rows, or none, in place of a folder."""
+    listed = re.compile(
+        rf"They are listed in {re.escape(below)}.*?(; the scores are kept)?\.(?= |$)"
+    )
+    instead = f"Their rows are in {target}, with a reason." if target else NOTHING_KEPT
+    named = {"output": target} if target else {}
     return replace(
         outcome,
         shown=tuple(
-            replace(table, rows=[row for row in table.rows if row[0] != "output"])
+            replace(
+                table,
+                rows=[
+                    (row[0], target) if row[0] == "output" else row
+                    for row in table.rows
+                    if row[0] != "output" or target
+                ],
+            )
             for table in outcome.shown
         ),
-        document=document,
-        warnings=tuple(
-            words.replace(
-                f"They are listed in {folder}/scores/_rejects; the scores are kept.", NOTHING_KEPT
-            )
-            for words in outcome.warnings
-        ),
+        document=outcome.document and {**named, "summary": outcome.document["summary"]},
+        warnings=tuple(listed.sub(lambda _: instead, words) for words in outcome.warnings),
     )
 
 
@@ -92,15 +202,19 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
 
 def _warn_of_output(options: ScoreOptions) -> None:
     """Warn of an output where other commands that read the same input will find it."""
-    output = PurePath(_whole(options.output))
     for path in options.input:
-        folder = _whole(path).partition("/**")[0]
-        if any(place.match(folder) for place in (output, *output.parents)):
+        if _is_in(options.output, path):
             warn(
                 f"--output {mask_credentials(options.output)} is in the input "
                 f"{mask_credentials(path)}: this command leaves it out, but others that read this "
                 "input will read it, too. Choose a folder beside it."
             )
+
+
+def _is_in(output: str, path: str) -> bool:
+    """Tell whether an output is at a path, below it, or matches it."""
+    whole, folder = PurePath(_whole(output)), _whole(path).partition("/**")[0]
+    return any(place.match(folder) for place in (whole, *whole.parents))
 
 
 def _whole(path: str) -> str:

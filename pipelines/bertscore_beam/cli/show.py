@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -67,8 +67,14 @@ def printing(mode: OutputMode) -> Iterator[None]:
         _OUTPUT_MODE.reset(token)
 
 
-def report(outcome: Outcome) -> int:
-    """Print how a command ended, and return its exit status."""
+def report(outcome: Outcome, *, aside: bool = False) -> int:
+    """Print how a command ended, and return its exit status.
+
+    Args:
+        outcome: How it ended.
+        aside: Whether its tables go to standard error, unless it is to be quiet, since
+            standard output is for a program.
+    """
     if outcome.text is not None:
         print(escape_text(outcome.text))
     elif output_mode().json:
@@ -83,9 +89,9 @@ def report(outcome: Outcome) -> int:
         _print_json(document)
         for failure in outcome.failures:
             warn(failure)
-    else:
+    elif not (aside and output_mode().quiet):
         for shown in outcome.shown:
-            show(shown)
+            show(shown, sys.stderr if aside else None)
     for warning in outcome.warnings:
         warn(warning)
     for notice in outcome.notices:
@@ -137,19 +143,19 @@ def say(message: str) -> None:
     console.print(escape_text(message), soft_wrap=True, highlight=False, markup=False)
 
 
-def show(shown: TextTable) -> None:
+def show(shown: TextTable, stream: TextIO | None = None) -> None:
     """Print a table on a terminal; elsewhere plain lines, the heading first if there is one.
 
     Cells are printed literally, except control characters: rich would read brackets in a path as
     markup. In plain lines tabs separate the cells, or a colon if they are a name and its value. A
     single column without a heading is plain lines anywhere, such as a command to paste.
     """
-    console = Console()
+    console = Console(file=stream)
     headed = any(shown.columns)
     if not console.is_terminal or shown.columns == ("",):
         separator = "\t" if headed or len(shown.columns) > 2 else ": "
         for row in [shown.columns, *shown.rows] if headed else shown.rows:
-            print(separator.join(map(escape_line, row)))
+            print(separator.join(map(escape_line, row)), file=stream)
         return
     title = Text(escape_line(shown.title), style="table.title")
     table = Table(title=title, title_justify="left", show_header=headed)

@@ -312,9 +312,7 @@ _ELSEWHERE = {
     "baseline_path baseline_file": "baseline",
     "langs src_lang tgt_lang language_pair": "language",
     "alpha ci": "confidence",
-    "s seg_level sentence_level sl": (
-        "Every row gets scores of its own, which --output FOLDER keeps. Sources are not read."
-    ),
+    "s seg_level sentence_level sl": "segments",
     "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
     "o output": "The result goes to standard output: write > FILE, with --json for a program.",
 }

@@ -118,11 +118,12 @@ class StrictParser(argparse.ArgumentParser):
             place = _PLACE + option.name
             group.add_argument(place, nargs=nargs, metavar=option.metavar, help=shown)
             shown = argparse.SUPPRESS
+        short = [option.flag.short] if option.flag.short else []
         if option.hint is bool:  # help shows the switch that changes the default
-            for switch, value in ((flag, True), ("--no-" + flag[2:], False)):
+            for names, value in (([*short, flag], True), (["--no-" + flag[2:]], False)):
                 text = argparse.SUPPRESS if value is bool(option.default) else shown
                 how = {"dest": option.name, "action": "store_const", "const": value}
-                group.add_argument(switch, **how, help=text)
+                group.add_argument(*names, **how, help=text)
             return
         how = {
             "dest": option.name,
@@ -131,7 +132,6 @@ class StrictParser(argparse.ArgumentParser):
             "action": "extend" if option.is_list else "store",
             "metavar": option.metavar,
         }
-        short = [option.flag.short] if option.flag.short else []
         group.add_argument(*short, flag, **how, help=shown)
         for other in option.names[1:]:
             group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)

@@ -22,6 +22,8 @@ class RunOptions(Options):
     """Options of every command that runs a job."""
 
     may_detach: ClassVar[bool] = False
+    not_files: ClassVar[tuple[str, ...]] = ()
+    """What may be given as a path and is none."""
 
     output: Annotated[str, Flag(metavar="PATH", short="-o"), "Where the result is written."]
     workers: Annotated[
@@ -76,7 +78,8 @@ class RunOptions(Options):
 
         for name in ("input", "references", "judgements"):
             for path in filter(is_missing, getattr(self, name, ())):
-                expand_inputs([path], input_format=getattr(self, "input_format", "auto"))
+                if path not in self.not_files:
+                    expand_inputs([path], input_format=getattr(self, "input_format", "auto"))
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""

@@ -1,5 +1,6 @@
 """Options of `score`, `select`, `idf` and `rescale`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -12,8 +13,10 @@ from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
 
-# As other programs write it; no folder of a run needs this name.
-_STANDARD_OUTPUT = "-"
+# As other programs write standard input and output; a file of this name is ./-.
+STANDARD = "-"
+_TEXT_FILE = re.compile(r"\.(csv|tsv|jsonl)$", re.I)
+_OTHER_FILE = re.compile(r"\.(parquet|json|ndjson|(csv|tsv|json|jsonl|ndjson)\.(gz|zst))$", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +24,43 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores."""
 
     may_detach: ClassVar[bool] = True
+    not_files: ClassVar = (STANDARD,)
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed = "needed without --candidates"
     daily: ClassVar = {
-        "input and output": "input candidates references output candidate_column reference_column "
-        "by reuse overwrite",
+        "input and output": "input candidates references output segments candidate_column "
+        "reference_column by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
         "scores": "rescale baseline idf metrics max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
 
+    output: Annotated[
+        str,
+        Flag(metavar="PATH", short="-o"),
+        "Folder of the result, or a file: .csv, .tsv or .jsonl. A file has the rows with scores, "
+        "and no run is kept that could be continued, compared or reused.",
+    ]
     candidates: Annotated[
         tuple[str, ...],
         Flag(short="-c", also=("cand",)),
-        "Files of candidates with one text per line, also .gz, in place of the input. Several "
-        "files are several systems: the column `system` has their names, and the summary is "
-        "grouped by it. Without an output the result is only printed.",
+        "Files of candidates with one text per line, also .gz, in place of the input. `-` is "
+        "standard input. Several files are several systems: the column `system` has their names, "
+        "and the summary is grouped by it. Without an output the result is only printed.",
     ] = ()
     references: Annotated[
         tuple[str, ...],
         Flag(short="-r", also=("ref",)),
         "Files of references with one text per line, for all candidates; several files give each "
-        "row several references.",
+        "row several references. `-` is standard input.",
     ] = ()
+    segments: Annotated[
+        bool,
+        Flag(short="-s"),
+        "Print precision, recall, F1 and the reason of each row. Tabs separate them, the rows have "
+        "the order of the input, and the summary goes to standard error. A row without scores has "
+        "`nan`.",
+    ] = False
     reference_file: Annotated[
         str | None, "File of any format that has the references, for an input without them."
     ] = None
@@ -66,7 +83,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     group_by: Annotated[
         tuple[str, ...],
         Flag(metavar="COLUMN", split=True, name="by"),
-        "Columns whose values make groups, such as system and language; the summary has the number "
+        "Columns whose values make groups, such as system and language. The summary has the number "
         "of rows, the mean scores and their errors of each group. The scores do not depend on it.",
     ] = ()
     drop_columns: Annotated[
@@ -110,6 +127,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         """Check combinations of options as well."""
         super().__post_init__()
         self._check_both_sides()
+        self._check_output()
         self._check(
             "reference_file",
             (self.reference_file is None) == (self.join is None)
@@ -151,6 +169,50 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             "or a dump of rows as --input."
         )
 
+    def _check_output(self) -> None:
+        shown, is_folder = mask_credentials(self.output), self.is_kept
+        check_value(
+            "output",
+            shown,
+            fine=_OTHER_FILE.search(self.output) is None,
+            expected="a folder, which holds Parquet files, or a file .csv, .tsv or .jsonl",
+            cure=f"Choose one of them, or write {shown}/ if that is to be the name of a folder.",
+        )
+        self._check(
+            "segments",
+            not self.segments or self.output == STANDARD,
+            "it only without --output",
+            "Leave one of the two out: the output has the scores of each row.",
+        )
+        self._check(
+            "reuse",
+            self.reuse is None or not self.text_format,
+            "an earlier run only together with a folder as --output",
+            "Leave it out, or give --output FOLDER.",
+        )
+        self._check(
+            "input",
+            STANDARD not in self.input or bool(self.candidates),
+            "files; standard input is read for --candidates or --references alone",
+            "Write the rows to a file, and give that.",
+        )
+        standard = [path for path in (*self.candidates, *self.references) if path == STANDARD]
+        check_value(
+            "standard input",
+            " ".join(standard),
+            fine=len(standard) < 2,
+            expected="it once, for the candidates or for the references",
+            cure="Write the other texts to a file.",
+        )
+        check_value(
+            "output",
+            shown,
+            fine=not standard or not is_folder,
+            expected="no folder together with standard input, since the same command could not "
+            "continue",
+            cure="Write the texts to a file; or leave --output out, or give a file such as x.csv.",
+        )
+
     @classmethod
     def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         given, references = values.get("input", ()), values.get("references", ())
@@ -163,6 +225,8 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                     "of them. Give --input PATH --output FOLDER, or files of texts: -c HYP.txt -r "
                     "REF.txt."
                 )
+            if values.get("segments"):
+                return {"output": STANDARD}
             _check_rows(values, given)
             return {}
         check_value(
@@ -174,7 +238,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         )
         by = {"group_by": ("system",)} if len(candidates) > 1 else {}
         texts = {"input": candidates or references, "candidates": candidates}
-        return {**texts, **by, "output": _STANDARD_OUTPUT}
+        return {**texts, **by, "output": STANDARD}
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values, without the files that text files become."""
@@ -183,8 +247,14 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the run stays; if not, its result is only printed."""
-        return not self.candidates or self.output != _STANDARD_OUTPUT
+        """Whether the run stays; if not, its result is printed, or written to one file."""
+        return self.output != STANDARD and not self.text_format
+
+    @property
+    def text_format(self) -> str:
+        """The format of the one file that is written: csv, tsv or jsonl; "" for none."""
+        found = _TEXT_FILE.search(self.output)
+        return "" if found is None else found[1].lower()
 
 
 def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
@@ -212,8 +282,8 @@ class SelectOptions(ScoreOptions):
     }
     # They need references of their own, or earlier rows that only `score` looks for.
     hidden = (
-        "candidates references reference_column reference_file join idf idf_key idf_group metrics "
-        "source_column reuse"
+        "candidates references segments reference_column reference_file join idf idf_key idf_group "
+        "metrics source_column reuse"
     )
 
     input: Annotated[

@@ -330,9 +330,15 @@ def _whole_parts(source: OutputFolder, head: Head, summary: RunSummary) -> tuple
             f"{summary.parts} with {summary.rows} rows. It is damaged: "
             "run its command again first."
         )
+    return in_order(whole)
+
+
+def in_order(records: Iterable[PartRecord]) -> tuple[PartRecord, ...]:
+    """Return the records of parts by input and then in the order of their rows."""
     # The numbers in the names of parts have twelve digits, or more where that is not enough.
-    whole.sort(key=lambda record: (record.input_name, len(record.part_name), record.part_name))
-    return tuple(whole)
+    return tuple(
+        sorted(records, key=lambda one: (one.input_name, len(one.part_name), one.part_name))
+    )
 
 
 def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]:

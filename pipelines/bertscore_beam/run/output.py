@@ -42,7 +42,7 @@ DEADLY = {signal.Signals["SIG" + name] for name in ["KILL", "SEGV", "BUS", "ABRT
 """Signals by which a process dies that nobody has asked to end; the kernel sends SIGKILL where
 memory is short."""
 
-NOTHING_KEPT = "Without --output nothing is kept."
+NOTHING_KEPT = "Nothing is kept without a folder as --output."
 
 
 class JobFailedError(RuntimeError):

@@ -109,7 +109,7 @@ def test_without_an_output_the_result_is_printed_and_nothing_stays(
     assert f"{document['summary']['f1']:.6f}" == lines["f1"]
     assert "rows to score: 14\n" in score(*words, "--dry-run").out
     printed = score(*words, "--empty", "null", status=cli.TOO_MANY_REJECTS)
-    assert "Without --output nothing is kept." in printed.err
+    assert "Nothing is kept without a folder as --output." in printed.err
     assert str(temporary) not in printed.out + printed.err
     assert list(temporary.iterdir()) == []
     assert sorted(tmp_path.iterdir()) == before
@@ -124,7 +124,7 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
 
     monkeypatch.setattr("bertscore_beam.run.job.run_job", fails)
     error = score("-c", "a.txt", "-r", "r2.txt", status=cli.BROKEN).err
-    assert "the job stopped: no memory\nWithout --output nothing is kept." in error
+    assert "the job stopped: no memory\nNothing is kept without a folder as --output." in error
     assert list(temporary.iterdir()) == []
 
 
@@ -174,5 +174,5 @@ def test_a_signal_leaves_nothing_behind(tmp_path):
         os.killpg(process.pid, signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM
-    assert "interrupted (SIGTERM). Without --output nothing is kept." in errors
+    assert "interrupted (SIGTERM). Nothing is kept without a folder as --output." in errors
     assert list(temporary.iterdir()) == []

@@ -44,6 +44,7 @@ def test_help_shows_one_of_the_names_of_an_option(command, capsys):
          "--model x --language en"),
         ("score", "--cand h --ref a -l 5 -o o", "-c h -r a --num-layers 5 -o o"),
         ("score", "-c h -r a -q", "-c h -r a --quiet"),
+        ("score", "-c h -r a --segments", "-c h -r a -s"),
         ("rescale", "--run r --baseline b --output o", "r --baseline b -o o"),
     ],
 )  # fmt: skip
@@ -148,7 +149,8 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
         ("score", "--gpus", "--workers?"),
         ("score", "-b", "--max-batch-tokens?"),
         ("score", "--batch_size", "--max-batch-tokens?"),
-        ("score", "--seg_level", "Every row gets scores of its own"),
+        ("score", "-sl", "--segments?"),
+        ("score", "--seg_level", "--segments?"),
         ("score", "--paired-bs", "`bertscore-beam compare`"),
         ("compare", "--alpha", "--confidence?"),
         ("report", "scores/before", "--against scores/before"),

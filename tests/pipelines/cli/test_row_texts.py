@@ -1,0 +1,164 @@
+"""`score --segments`, and `score` with a file as output: the rows of a run as text."""
+
+import csv
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+from tests.golden.texts import PAIRS
+from tests.support.dumps import pair_rows, read_output
+from tests.support.text_files import write_text
+from tests.support.tolerances import PARITY_ATOL, f1_slack
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "embedded.json").read_text("utf-8"))
+MODEL = ["--model", "all-MiniLM-L6-v2", "--device", "cpu"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The present folder, which is the one of temporary files, too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def give(monkeypatch):
+    """Return a function that makes a file the standard input."""
+    before = os.dup(0)
+
+    def give(path):
+        with open(path, "rb") as file:
+            os.dup2(file.fileno(), 0)
+
+    yield give
+    os.dup2(before, 0)
+    os.close(before)
+
+
+def lines_of(path, texts):
+    return write_text(path, "".join(f"{text}\n" for text in texts).encode())
+
+
+@pytest.mark.job
+def test_segments_are_those_of_bert_score_in_the_order_of_the_input(place, ran, give):
+    plain = [number for number, pair in enumerate(PAIRS) if is_line(pair.candidate, pair.reference)]
+    del plain[1::2]
+    assert len(plain) > 30
+    give(lines_of(place / "hyp", [PAIRS[number].candidate for number in plain]))
+    lines_of(place / "ref", [PAIRS[number].reference for number in plain])
+    words = ["score", "-c", "-", "-r", "ref", "-s", *MODEL, "--empty", "reference"]
+    printed = ran([*words, "--split-rows", "7"])
+    rows = [line.split("\t") for line in printed.out.splitlines()]
+    assert {len(row) for row in rows} == {4}
+    assert all(len(number.partition(".")[2]) == 6 for row in rows for number in row[:3])
+    scores = GOLDEN["scores"]["layer6"]
+    golden = np.array([[scores[name][number] for name in "PRF"] for number in plain], float)
+    found = np.array(rows)[:, :3].astype(float)
+    slack = f1_slack(golden)
+    np.testing.assert_allclose(found / slack, golden / slack, rtol=0, atol=PARITY_ATOL)
+    assert "\nscored: " in printed.err
+    first, second, *_ = ran(["score", "-c", "hyp", "-r", "ref", *words[6:]]).out.splitlines()
+    assert re.fullmatch(r"P \d\.\d{6}  R \d\.\d{6}  F1 \d\.\d{6}", first)
+    assert second.startswith("precision: ")
+    means = np.array(first.split()[1::2], float)
+    np.testing.assert_allclose(means, golden.mean(axis=0), rtol=0, atol=PARITY_ATOL)
+    assert sorted(path.name for path in place.iterdir()) == ["hyp", "ref"]
+
+
+def is_line(*texts):
+    """Tell whether a short text is one line, and has no blanks, which bert-score strips."""
+    return all(
+        text == text.strip() and len(text.splitlines()) < 2 and len(text) < 99 for text in texts
+    )
+
+
+@pytest.mark.job
+def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
+    rows = pair_rows(5)
+    rows["candidate"][1:3] = ['a "quoted", text', ""]
+    lines_of(place / "b.txt", rows["candidate"])
+    lines_of(place / "a.txt", rows["candidate"][::-1])
+    lines_of(place / "ref.txt", rows["reference"])
+    words = ["score", "-c", "b.txt", "a.txt", "-r", "ref.txt", "a.txt", *MODEL, "--empty", "null"]
+    before = {path.name for path in place.iterdir()}
+    printed = ran([*words, "-o", "x.csv"], cli.TOO_MANY_REJECTS)
+    assert {path.name for path in place.iterdir()} == before | {"x.csv"}
+    assert "output: x.csv\n" in printed.out
+    assert "Their rows are in x.csv, with a reason." in printed.err
+    assert printed.out.index("\nb\t5\t") < printed.out.index("\nprecision: ")
+    ran([*words, "-o", "out", "-q"], cli.TOO_MANY_REJECTS)
+    expected = read_output(place / "out").drop_columns(["bertscore_key"]).to_pylist()
+    expected.sort(key=lambda row: row["system"] != "b")
+    with open("x.csv", encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["system"] for row in found] == ["b"] * 5 + ["a"] * 5
+    assert [json.loads(row["reference"]) for row in found] == [row["reference"] for row in expected]
+    for name in ("candidate", "line", "bertscore_error"):
+        texts = ["" if row[name] is None else str(row[name]) for row in expected]
+        assert [row[name] for row in found] == texts
+    f1 = [row["bertscore_f1"] and np.float32(row["bertscore_f1"]) for row in found]
+    assert f1 == ["" if row["bertscore_f1"] is None else row["bertscore_f1"] for row in expected]
+
+
+@pytest.mark.job
+def test_rows_of_a_dump_are_printed_and_written_as_json(place, ran):
+    pq.write_table(pa.table({**pair_rows(3), "tags": [["x"], None, []]}), "dump.parquet")
+    words = ["score", "--input", "dump.parquet", *MODEL, "-q"]
+    printed = ran([*words, "-s"])
+    assert printed.err == ""
+    assert ran([*words, "-o", "x.jsonl"]).err == ""
+    rows = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
+    assert [row["tags"] for row in rows] == [["x"], None, []]
+    shown = [f"{row[f'bertscore_{name}']:.6f}" for row in rows for name in ("precision", "f1")]
+    cells = [line.split("\t") for line in printed.out.splitlines()]
+    assert [cell for row in cells for cell in (row[0], row[2])] == shown
+    assert sorted(os.listdir()) == ["dump.parquet", "x.jsonl"]
+
+
+DUMP = ["score", "--input", "dump.parquet"]
+TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*DUMP, "-o", "x.parquet"], "or write x.parquet/ if that is to be the name of a folder."),
+        ([*DUMP, "-o", "x.csv.gz"], "or a file .csv, .tsv or .jsonl."),
+        ([*DUMP, "-o", "folder.csv"], "or write folder.csv/ to go on in the folder."),
+        ([*DUMP, "-o", "hyp.txt/x.csv"], "a folder that takes no new file"),
+        ([*TEXTS[:3], "-r", "x.tsv", "-o", "x.tsv"], "would read the next time"),
+        (["score", "--input", "*.*", "-o", "x.csv"], "would read the next time"),
+        ([*DUMP, "-o", "x.csv", "--reuse", "run"], "or give --output FOLDER."),
+        ([*DUMP, "-o", "x.csv", "--", "--runner=x"], "scored on this machine only"),
+        ([*DUMP, "-o", "out", "-s"], "it only without --output. Leave one of the two out"),
+        ([*DUMP, "-s", "--json"], "the rows can go to a file: --output x.jsonl."),
+        (["score", "-c", "-", "-r", "-"], "expected it once"),
+        (["score", "-c", "-", "-r", "hyp.txt", "-o", "out"], "the same command could not continue"),
+        (["score", "--input", "-", "-o", "out"], "read for --candidates or --references alone"),
+    ],
+)
+def test_what_cannot_be_printed_or_written_is_refused_with_the_cure(place, ran, words, message):
+    (place / "folder.csv").mkdir()
+    pq.write_table(pa.table(pair_rows(3)), "dump.parquet")
+    for name in ("hyp.txt", "x.tsv"):
+        lines_of(place / name, ["a", "b"])
+    before = sorted(place.iterdir())
+    assert message in ran(words, cli.UNUSABLE).err
+    assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.job
+def test_standard_input_is_named_where_it_is_wrong(place, ran, give):
+    lines_of(place / "ref", ["a", "b"])
+    give(write_text(place / "hyp", b"a\n\xff\n"))
+    words = ["score", "-c", "ref", "-r", "-", "-s"]
+    assert "'standard input' is not UTF-8: got other bytes in line 2" in ran(words, 2).err
