@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 
 # As other programs write standard input and output; a file of this name is ./-.
 STANDARD = "-"
@@ -244,6 +245,16 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         """Return the options as plain values, without the files that text files become."""
         input = {"input": to_json_value(self.candidates)} if self.candidates else {}
         return super().describe() | input
+
+    def check_input(self) -> None:
+        """Refuse a local path that is not there; files with one text per line are no patterns."""
+        for path in (*self.candidates, *self.references):
+            if path != STANDARD and is_missing(path):
+                raise InputError(
+                    f"{mask_credentials(path)!r} does not exist; expected a file with one text per "
+                    "line. Check the path."
+                )
+        super().check_input()
 
     @property
     def is_kept(self) -> bool:

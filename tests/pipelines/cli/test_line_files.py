@@ -136,6 +136,10 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
         (["-c", "a.txt", "-r", "r2.txt", "--input", "x.tsv"], "expected none beside --candidates"),
         (["-c", "a.txt", "-r", "no.txt"], "no.txt' does not exist"),
         (["-c", "no.txt", "-r", "r2.txt"], "no.txt' does not exist"),
+        (
+            ["-c", "no*.txt", "-r", "r2.txt"],
+            "no*.txt' does not exist; expected a file with one text",
+        ),
         (["-c", "a.txt", "-r", "short.txt"], "got these numbers of lines: 7 in "),
         (["-i", "no.parquet"], "--output is missing"),
         (["-c", "a.txt", "-r", "r2.txt", "--", "--runner=x"], "only: got Beam's '--runner=x'"),
