@@ -278,8 +278,11 @@ def _own(folder: OutputFolder, head: Head | None, token: str) -> Head:
 
 
 def shards_to_move(folder: OutputFolder, token: str) -> list[str]:
-    """Return the shards of the run's publication, for `move_shard`; none if it does not move."""
-    head = read_head(folder)
+    """Return the shards of the run's publication, for `move_shard`; none if it does not move.
+
+    On a disk one process moves all: a publication that stopped there is finished at once.
+    """
+    head = read_head(folder) if is_remote(folder.root) else settled_head(folder)
     if head is None or head.token != token or head.state != MOVING:
         return []
     hide_success(folder, head)

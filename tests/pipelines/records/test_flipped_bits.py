@@ -189,7 +189,7 @@ def same(found, expected):
     return found == expected
 
 
-LONG = pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
+LONG = pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
 
 
 @pytest.mark.parametrize("flips", [50, LONG])

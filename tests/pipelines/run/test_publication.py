@@ -301,6 +301,16 @@ def test_what_a_dead_publisher_has_begun_is_finished_by_the_next_run(output):
     assert json.loads(contents(output)[SUCCESS_FILE])["setting"] == "B"
 
 
+def test_a_publisher_on_a_disk_that_is_repeated_ends_what_it_has_begun(tmp_path):
+    output = str(tmp_path / "out")
+    begun(output, "A", 1)
+    folder = OutputFolder(output)
+    head = read_head(folder)
+    assert (head.state, shards_to_move(folder, head.token)) == (MOVING, [])
+    assert readable_head(folder).state == PUBLISHED
+    assert faults(contents(output)) == []
+
+
 def test_a_run_that_was_overtaken_changes_nothing(output):
     with alone(output):
         folder = OutputFolder(output)
