@@ -17,7 +17,7 @@ from tests.support.pipelines import pipelines_of
 
 pytestmark = pytest.mark.job
 
-STEPS = {"find_keys", "group_part", "read_lane", "_draw", "_with_overlap"}
+STEPS = {"find_keys", "group_part", "read_lane", "_draw", "_move", "_with_overlap"}
 """Functions that are steps by themselves."""
 
 

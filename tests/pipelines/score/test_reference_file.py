@@ -63,7 +63,7 @@ def test_scores_are_those_of_rows_with_their_references_whatever_the_formats(dum
         ("parquet", "gold.jsonl"),
         ("parquet", "gold.parquet"),
     ):
-        out = tmp_path / f"{name}-{gold}"
+        out = tmp_path / f"{name} {gold} out"
         options = {**JOINED, "reference_file": str(dump / gold), "group_by": ("topic",)}
         summary = run_job(dump / f"batch.{name}", output=out, idf="corpus", **options)
         assert (summary["scored"], summary["success"]) == (ROWS, True)
@@ -145,7 +145,7 @@ def test_files_that_do_not_fit_are_refused_before_any_model(dump, tmp_path, name
     options = {**JOINED, "reference_file": str(gold), **more}
     for file in ("batch.parquet", "batch.jsonl"):
         with pytest.raises(InputError, match=message):
-            plan_imported(job_options(dump / file, tmp_path / f"out-{file}", **options))
+            plan_imported(job_options(dump / file, tmp_path / f"{file} out", **options))
 
 
 def test_references_of_no_row_are_told(dump, tmp_path):
