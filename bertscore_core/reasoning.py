@@ -45,12 +45,17 @@ def may_hold_reasoning(texts: Sequence[str]) -> bool:
 def without_reasoning(text: str) -> str:
     """Return the answer in a text, without white space around it; "" if nothing is left.
 
-    A text without reasoning is returned itself. Tags after the beginning of an answer stay, as do
-    fenced blocks, JSON, and what else is around it, such as `<answer>`.
+    A text without reasoning is returned itself. The first closing tag ends reasoning, as it does
+    where models are served. Tags after the beginning of an answer stay, as do fenced blocks, JSON,
+    and what else is around it, such as `<answer>`.
     """
     is_known = _ANY_TAG.search(text) or "THINK]" in text or text.startswith(_PLAIN)
-    answer = _answer_in(text) if is_known else None
-    return text if answer is None else without_reasoning(answer.strip())
+    left = _answer_in(text) if is_known else None
+    answer = text
+    while left is not None:
+        answer = left.strip()
+        left = _after_block(answer)
+    return answer
 
 
 def _answer_in(text: str) -> str | None:
@@ -62,10 +67,18 @@ def _answer_in(text: str) -> str | None:
         return _AFTER_FINAL.split(parts[-1], maxsplit=1)[0]
     if text.startswith(_BEGIN):
         return ""
+    if (answer := _after_block(text)) is not None:
+        return answer
     for opening, closing in _TAGS:
-        before, closed, answer = text.rpartition(closing)
-        if text.startswith(opening):
-            return answer if closed else ""
+        before, closed, answer = text.partition(closing)
         if closed and opening not in before:
             return answer
+    return None
+
+
+def _after_block(text: str) -> str | None:
+    """Return what follows the block that a text begins with; None if it begins with none."""
+    for opening, closing in _TAGS:
+        if text.startswith(opening):
+            return text.partition(closing)[2]
     return None

@@ -13,7 +13,7 @@ HARMONY = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>
     [
         "<think>Hm.</think>",
         "<think></think>",
-        "<think>Is <think> a tag, or </think>?</think>",
+        "<think>Is <think> a tag?</think>",
         "<think>Hm.</think><think>Hm.</think>",
         "The user asks.</think>",  # the prompt has opened it
         "<thinking>Hm.\n</thinking>",
@@ -33,6 +33,19 @@ def test_the_answer_follows_the_reasoning(before, around):
     text = first.format(before) + then.format("Paris, <b>[1]</b>.")
     assert without_reasoning(text) == "Paris, <b>[1]</b>."
     assert without_reasoning(f"{before} \n") == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Use </think> to close.",
+        "Paris. <think>Hm.</think> Or Lyon.",
+        "Write <think> and </think> around it.",
+    ],
+)
+def test_tags_in_an_answer_cut_nothing_off(answer):
+    for before in ("<think>Hm.</think>", "Hm.</think>", "<think></think>\n[THINK]Hm.[/THINK]"):
+        assert without_reasoning(f"{before} {answer}") == answer
 
 
 def test_harmony_without_its_special_tokens_is_known_by_two_words():
