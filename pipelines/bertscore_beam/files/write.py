@@ -101,6 +101,7 @@ def create_exclusively(path: str, data: bytes) -> None:
             except OSError:  # this file system has no hard links
                 with open(inner, "xb") as file:
                     file.write(data)
+        sync_folder(os.path.dirname(inner))
         return
     if exists(path):
         raise FileExistsError(f"{mask_credentials(path)!r} is there already")
@@ -214,22 +215,6 @@ def delete_empty_folders(root: str) -> None:
         for folder, _, _ in os.walk(inner, topdown=False):
             with contextlib.suppress(OSError):  # it is not empty, or not there
                 os.rmdir(folder)
-
-
-def delete_if_empty(folder: str) -> None:
-    """Delete a folder if it is empty. Object stores have none."""
-    fs, inner = paths.resolve(folder)
-    if isinstance(fs, LocalFileSystem):
-        with contextlib.suppress(OSError):  # it is not empty, or not there
-            os.rmdir(inner)
-
-
-def is_empty_folder(folder: str) -> bool:
-    """Tell whether a folder is there and empty. Object stores have none."""
-    fs, inner = paths.resolve(folder)
-    with contextlib.suppress(OSError):
-        return isinstance(fs, LocalFileSystem) and not os.listdir(inner)
-    return False
 
 
 def delete_temporary(root: str) -> None:

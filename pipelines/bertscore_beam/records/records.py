@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord, is_whole, read_record, record_of
-from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER, rows_path
+from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER, REJECTS_FOLDER, rows_path
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 from bertscore_beam.run.publication import (
@@ -29,6 +30,7 @@ from bertscore_beam.run.publication import (
     staged_name,
     staged_parts,
 )
+from bertscore_core.errors import InputError
 
 IDF_FILE = "_manifest/idf.npz"
 
@@ -74,10 +76,15 @@ class FoundParts:
         return all(sizes.get(entry.name) == entry.size for entry in parts)
 
     @property
-    def earlier(self) -> Iterator[str]:
+    def unlisted(self) -> set[str]:
+        """The files of earlier runs that no manifest lists, as when it was lost."""
+        beside = (name for name in self.files if name.startswith(f"{REJECTS_FOLDER}/"))
+        return {*self.unverified, *beside} - self.published.keys()
+
+    @property
+    def earlier(self) -> set[str]:
         """The names of all files that a publication replaces or deletes."""
-        yield from self.published
-        yield from (name for name in self.records if name not in self.published)
+        return self.published.keys() | self.unlisted
 
 
 def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True) -> FoundParts:
@@ -106,8 +113,9 @@ def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True)
     for name in sorted(parts & published.keys()):
         entry = published[name]
         if entry.content and entry.is_there(listed[name]):
-            record = record_of(entry.note)
-            if record is not None and record.part_name == name:
+            record, beside = record_of(entry.note), rows_path(name)
+            is_listed = beside not in published or published[beside].is_there(listed.get(beside))
+            if record is not None and record.part_name == name and is_listed:
                 records[name] = record
     left = sorted(filter(is_part_name, parts - records.keys())) if is_read else []
     read = in_parallel(lambda name: read_record(folder, name, listed[name]), left)
@@ -193,16 +201,36 @@ class StagedParts:
         files = {f"{at}/{name}": stored for name, stored in folder.each_stored(at)}
         return cls.among(below, files)
 
-    def read(self, folder: OutputFolder, split: Split, made_of: str) -> PartRecord | None:
-        """Read the record of the part that is staged of a split; None without a whole one."""
+    def read(self, folder: OutputFolder, part_name: str, made_of: str) -> PartRecord | None:
+        """Read the record of a part that is staged; None without a whole one."""
         if (name := self.names.get(made_of)) is None:
             return None
-        record = read_record(folder, split.part_name, self.files[name], name)
-        if record is None or not is_whole(folder, record):
-            return None
-        has_all = record.summary.scored == record.summary.rows
-        is_beside = has_all or folder.exists(rejects_beside(name, self.below))
-        return record if is_beside else None
+        record = read_record(folder, part_name, self.files[name], name)
+        is_good = record is not None and is_whole_with(folder, record, self.below)
+        return record if is_good else None
+
+
+def is_whole_with(folder: OutputFolder, record: PartRecord, below: str = "") -> bool:
+    """Read a part to its end, and the list of its rows without scores; tell whether both are whole.
+
+    Args:
+        folder: Its folder.
+        record: Its record.
+        below: Where its run stages, if it is staged.
+
+    Raises:
+        OSError: They cannot be reached.
+    """
+    if not is_whole(folder, record):
+        return False
+    if record.summary.scored == record.summary.rows:
+        return True
+    name = rejects_beside(record.staged, below) if record.staged else rows_path(record.part_name)
+    try:
+        with open_parquet(folder.path(name), whole=True) as (file, _):
+            return sum(len(batch) for batch in file.iter_batches()) > 0
+    except (InputError, FileNotFoundError):
+        return False
 
 
 def place_of(part_name: str) -> str:

@@ -93,8 +93,9 @@ def _locked(path: str, output: str) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             who = f"process {os.getpid()} on {socket.gethostname()}".encode()
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, who, 0)
+            with suppress(OSError):  # the disk is full: the lock holds without words
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, who, 0)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.stat(path), os.fstat(descriptor)):
                     return descriptor

@@ -114,13 +114,14 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
     if moved:
         end_moves(spec.folder, spec.run, moved)
     if spec.detached:
-        if not read_summary(spec)["success"]:
+        summary = read_summary(spec)
+        _delete_own(spec)
+        end_lease(spec.folder.root, job_of_worker())
+        if not summary["success"]:
             place = SUMMARY_FILE if has_ended(spec) else f"{FAILED_FOLDER}/{SUMMARY_FILE}"
             raise RuntimeError(
                 f"the run is not a success: see {mask_credentials(spec.folder.path(place))}"
             )
-        _delete_own(spec)
-        end_lease(spec.folder.root, job_of_worker())
     return ()
 
 

@@ -74,8 +74,8 @@ class TriedRun:
 
         Parts of missing inputs stay, and those whose splits could not be scored this time.
         """
-        records = self.found.records
-        names = (split.part_name for split in self.plan.splits if split.part_name in records)
+        planned = (split.part_name for split in self.plan.splits)
+        names = (name for name in planned if not spec.replaces or name in self.found.records)
         return entries_of_parts(self.found, chain(names, spec.left), spec.below)
 
 

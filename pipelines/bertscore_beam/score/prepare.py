@@ -49,7 +49,7 @@ from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.publication import is_success, readable_head
+from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_table import find_idf
@@ -309,7 +309,11 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         if previous is None:
             check_same_job(kept.values(), digest)
         if not plan.sketched:
-            check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
+            try:
+                check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
+            except ConfigError:
+                check_not_overtaken(folder, head, "")  # the parts may have been replaced meanwhile
+                raise
     # With --overwrite nothing stays that was published, so nothing is left to be asked about.
     there = replace(found, records={}) if options.overwrite else found
     diff = compare_with_plan(plan, there, digest, idf.fingerprint, settings.labels)
@@ -323,7 +327,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             is_over_success=is_success(folder, head) and found.is_whole,
             replaces=options.overwrite,
             left=tuple(name for name in diff.left if name not in dropped),
-            unlisted=tuple(found.unverified - found.published.keys()),
+            unlisted=tuple(found.unlisted),
             folder=folder,
             settings=settings,
             identity=identity,

@@ -33,8 +33,14 @@ from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
 from bertscore_beam.records.groups import PartStatistics, caveat_messages_in, summary_of
-from bertscore_beam.records.record import PartRecord, is_whole, read_record
-from bertscore_beam.records.records import IDF_FILE, StagedParts, find_parts, place_of
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import (
+    IDF_FILE,
+    StagedParts,
+    find_parts,
+    is_whole_with,
+    place_of,
+)
 from bertscore_beam.records.rejects import FILES_FILE, rows_path
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import RunStart, Totals, described_means, plain_caveats
@@ -45,7 +51,7 @@ from bertscore_beam.run.loading import read_baseline
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.phases import Phase
-from bertscore_beam.run.publication import check_not_overtaken, read_head
+from bertscore_beam.run.publication import check_not_overtaken, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.conclude import end_of_run, last_phases
 from bertscore_beam.score.finish import (
@@ -201,13 +207,12 @@ def _show_rescale(spec: RescaleSpec) -> tuple[TextTable, ...]:
 def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
     """Compare the run with the folder, and start; nothing that is published changes."""
     folder, overwrite = spec.folder, spec.replaces
-    head, records = read_head(folder), spec.source.records
+    head, records = readable_head(folder), spec.source.records
     before = read_same_command(folder, spec.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, spec.identity)
     found = find_parts(folder, head)
-    unlisted = tuple(name for name in found.records if name not in found.published)
-    spec = replace(spec, before=head, unlisted=unlisted)
+    spec = replace(spec, before=head, unlisted=tuple(found.unlisted))
     folder.delete_temporary()
     spec.write_notes(_run_notes(spec))
     staged = StagedParts.among(spec.below, found.files)
@@ -218,15 +223,14 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
         own = (spec.digest, record.digests, record.idf)
         if there is not None and (there.job_digest, there.digests, there.idf) == own:
             return Todo(record, there, name not in found.unverified)
-        if (at := staged.names.get(_made_of(spec, record))) is None:
-            return Todo(record)
-        return Todo(record, read_record(folder, name, found.files[at], at))
+        made = staged.read(folder, name, _made_of(spec, record))
+        return Todo(record, made, is_sure=made is not None)
 
     return spec, [*in_parallel(compared, records)]
 
 
 def _made_of(spec: RescaleSpec, record: PartRecord) -> str:
-    digest = digest_of(f"{record.texts_digest} {spec.digest}", 16)
+    digest = digest_of(f"{record.digests!r} {record.idf} {spec.digest}", 16)
     return f"{place_of(record.part_name)}.{digest}"
 
 
@@ -262,7 +266,7 @@ def _rescale_parts(spec: RescaleSpec, parts: Sequence[Todo], _: Any) -> Iterator
 def _rescaled(spec: RescaleSpec, part: Todo) -> PartRecord:
     """Return the record of a part that is rescaled, now or earlier."""
     earlier, record = part.earlier, part.record
-    if earlier is not None and (part.is_sure or is_whole(spec.folder, earlier)):
+    if earlier is not None and (part.is_sure or is_whole_with(spec.folder, earlier)):
         return earlier
     with open_part(spec.source.folder, record, whole=True) as file:
         table, utc_times = file.read(), has_utc_times(file.schema)

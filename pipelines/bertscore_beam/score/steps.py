@@ -28,9 +28,10 @@ from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.groups import groups_note
 from bertscore_beam.records.lookup import LookUp, PartsOfInput, find_rows, look_up_in_tables
-from bertscore_beam.records.record import PartRecord, is_whole, part_to_bytes, read_record
+from bertscore_beam.records.record import PartRecord, part_to_bytes, read_record
 from bertscore_beam.records.records import (
     StagedParts,
+    is_whole_with,
     made_of,
     part_staged,
     place_of,
@@ -169,7 +170,7 @@ class SplitScorer:
         given = split, spec.digest, fingerprint, spec.settings.labels
         record, is_damaged = None, False
         if split.file_version:
-            record = staged.read(spec.folder, split, made_of(*given, None))
+            record = staged.read(spec.folder, split.part_name, made_of(*given, None))
         if record is None:
             stored = there.get(split.part_name.rpartition("/")[2])
             record, is_damaged = self._earlier(split, stored, fingerprint)
@@ -187,7 +188,7 @@ class SplitScorer:
         digests = RowDigests.of(whole, utc_times=split.utc_times)
         made = made_of(*given, digests)
         if not split.file_version:  # nothing but its rows tells whether it is the same
-            record = staged.read(spec.folder, split, made) or record
+            record = staged.read(spec.folder, split.part_name, made) or record
             if record is not None and record.digests == digests and record.covers(split):
                 return _kept(split, record)
         return self._scored(split, idf, made, rows, digests, there, is_damaged=is_damaged)
@@ -201,7 +202,7 @@ class SplitScorer:
         """
         spec = self.spec
         record = None if stored is None else read_record(spec.folder, split.part_name, stored)
-        if record is not None and not is_whole(spec.folder, record):
+        if record is not None and not is_whole_with(spec.folder, record):
             record = None
         is_damaged = stored is not None and record is None
         if is_damaged:

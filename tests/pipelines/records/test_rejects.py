@@ -1,5 +1,7 @@
 """Rows, files and splits that cannot be scored, and where that is listed."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,6 +66,36 @@ def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
     run_options(chosen)
     listed = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
     assert [row["file"] for row in listed] == [str(dump / "a")]
+
+
+@pytest.fixture
+def with_null(tmp_path):
+    """Return options of a finished run of two splits, one row without scores in each."""
+    rows = {"candidate": [None, "a cat", "a cat", None], "reference": ["a cat"] * 4}
+    pq.write_table(pa.table(rows), tmp_path / "dump.parquet")
+    chosen = job_options(
+        tmp_path / "dump.parquet", tmp_path / "out", max_reject_fraction=1.0, split_rows=2
+    )
+    assert run_options(chosen)["success"]
+    return chosen
+
+
+@pytest.mark.parametrize("damage", ["gone", "junk"])
+def test_a_list_of_rejected_rows_that_is_damaged_is_made_again(with_null, tmp_path, damage):
+    listed = pq.read_table(tmp_path / "out" / "_rejects").sort_by("row")
+    path = min((tmp_path / "out" / "_rejects" / "rows").rglob("*.pq"))
+    path.unlink()
+    if damage == "junk":
+        path.write_bytes(b"junk")
+    assert run_options(with_null)["reused"] == 1
+    assert pq.read_table(tmp_path / "out" / "_rejects").sort_by("row") == listed
+
+
+def test_rejected_rows_are_listed_once_though_the_manifest_was_lost(with_null, tmp_path):
+    (tmp_path / "out" / "_manifest.json").write_bytes(b"{")
+    assert run_options(replace(with_null, split_rows=4))["success"]
+    listed = pq.read_table(tmp_path / "out" / "_rejects")
+    assert sorted(listed["row"].to_pylist()) == [0, 3]
 
 
 def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_path, capsys):

@@ -89,6 +89,21 @@ def test_a_split_that_cannot_be_read_leaves_a_success_as_it_is(finished):
     assert read_head(OutputFolder(str(output))).epoch == 2
 
 
+def test_a_part_that_no_manifest_vouches_for_stays_if_its_split_cannot_be_read(finished):
+    dump, output = finished
+    before = jobs.parts_of(output)
+    (output / "_manifest.json").unlink()
+    path = dump / "shard-001.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data)  # another version, that is not looked at
+    job = jobs.start(jobs.prepare_score(jobs.job_options(dump, output)))
+    path.write_bytes(data)
+    assert jobs.run_prepared(job)["missing_parts"] == 2
+    assert jobs.parts_of(output) == before
+    assert jobs.run_options(jobs.job_options(dump, output))["success"]
+    assert jobs.parts_of(output).keys() == before.keys()
+
+
 def test_overwriting_replaces_a_success_when_all_is_scored(finished, monkeypatch):
     dump, output = finished
     before, options = files_of(output), jobs.job_options(dump, output, overwrite=True, empty="null")

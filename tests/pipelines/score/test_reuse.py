@@ -19,6 +19,7 @@ from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.record import part_to_bytes
 from bertscore_beam.records.score_tables import TABLES_FOLDER
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score import finish
 from bertscore_core.baseline import (
     Baseline,
     baseline_path,
@@ -384,6 +385,35 @@ def test_a_part_that_is_not_of_the_run_is_deleted(nights, tmp_path):
     (out / SUCCESS_FILE).unlink()
     assert run(*words) == cli.DONE
     assert files_of(out) == files_of(nights / "two")
+
+
+def test_staged_parts_of_another_state_of_the_run_are_not_taken(nights, tmp_path, monkeypatch):
+    path, out = tmp_path / "dump.parquet", tmp_path / "out"
+    words = ("rescale", tmp_path / "raw", "--baseline", nights / "two.tsv", "--output", out)
+
+    def write(system):
+        rows = {"candidate": ["a cat", None], "reference": ["a dog"] * 2, "system": [system] * 2}
+        pq.write_table(pa.table(rows), path)
+        assert score(path, tmp_path / "raw", "--overwrite") == cli.DONE
+
+    write("old")
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "publish", interrupt)
+        assert run(*words) == 130
+    (lost,) = (out / "_work" / "rejects").rglob("*.pq")
+    lost.unlink()  # as a rule of a bucket may do
+    assert run(*words) == cli.DONE
+    assert read_output(out)["system"].to_pylist() == ["old"] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "publish", interrupt)
+        assert run(*words, "--overwrite") == 130
+    write("new")
+    assert run(*words, "--overwrite") == cli.DONE
+    assert read_output(out)["system"].to_pylist() == ["new"] * 2
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("long_text", ["error", "windows"])
