@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+from fsspec.utils import glob_translate
+
 from bertscore_beam.cli.show import named, output_mode, report, say, warn
 from bertscore_beam.dump.formats import Format
-from bertscore_beam.dump.input_names import input_names
+from bertscore_beam.dump.input_names import common_folder, input_names
+from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.find import is_pattern
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import can_write_below, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -62,13 +66,28 @@ def _score(job: str, options: ScoreOptions) -> int:
             "Leave one out; with --json the rows can go to a file: --output x.jsonl."
         )
     with temporary_folder() as folder:
-        inputs: tuple[str, ...] = ()
+        inputs = () if options.candidates or options.is_kept else _names_as_given(options)
         if options.candidates:
             options = _with_dump(options, folder)
             inputs = tuple(input_names(options.input).values())
         if options.is_kept:
             return report(_systems_first(options, _outcome_of(job, options)))
         return _score_into(job, options, folder, inputs)
+
+
+def _names_as_given(options: ScoreOptions) -> tuple[str, ...]:
+    """Return the names of the input files as the run makes them, in the order of the options."""
+    with before_work(), reaching("--input", *options.input):
+        found = expand_inputs(options.input, input_format=options.input_format)
+        if len(options.input) > 1:
+            each = [
+                file.path
+                for path in options.input
+                for file in expand_inputs([path], input_format=options.input_format)
+            ]
+            found.sort(key=lambda file: each.index(file.path))
+    names = input_names([file.path for file in found], common_folder([file.root for file in found]))
+    return tuple(names.values())
 
 
 def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
@@ -89,7 +108,13 @@ def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
         with before_work(), reaching("candidates and references", *options.input):
             dump = write_line_files(candidates, references, folder)
     except InputError as error:
-        raise InputError(str(error).replace(spooled, "standard input")) from error
+        message = str(error).replace(spooled, "standard input")
+        if "standard input" in message and " compression;" in message:
+            message = message.partition("; expected")[0] + (
+                "; expected plain text. Unpack it first, as in zcat FILE | bertscore-beam score "
+                "-c - ..."
+            )
+        raise InputError(message) from error
     return replace(
         options, candidates=candidates, references=references, input=dump, input_format="parquet"
     )
@@ -119,8 +144,10 @@ def _check_file(options: ScoreOptions) -> None:
             f"--output {shown!r} cannot be written: got a folder that takes no new file; expected "
             "one that does. Choose another --output."
         )
-    read = (*options.input, *options.references, options.reference_file)
-    if inside := [one for one in read if one and _is_in(path, one)]:
+    tables = (options.registry, options.baseline, options.idf)
+    read = (*options.input, *options.references, options.reference_file, *tables)
+    is_glob = not options.candidates
+    if inside := [one for one in read if one and _reads(one, path, is_glob=is_glob)]:
         raise ConfigError(
             f"--output {shown!r} is in the input {mask_credentials(inside[0])!r}: got a file that "
             "this command would read the next time; expected one elsewhere. Choose another "
@@ -162,7 +189,8 @@ def _retold(outcome: Outcome, below: str, target: str) -> Outcome:
     listed = re.compile(
         rf"They are listed in {re.escape(below)}.*?(; the scores are kept)?\.(?= |$)"
     )
-    instead = f"Their rows are in {target}, with a reason." if target else NOTHING_KEPT
+    rows = f"Their rows are in {target}, with a reason; those of rejected files are not."
+    instead = rows if target else NOTHING_KEPT
     named = {"output": target} if target else {}
     return replace(
         outcome,
@@ -217,8 +245,20 @@ def _is_in(output: str, path: str) -> bool:
     return any(place.match(folder) for place in (whole, *whole.parents))
 
 
+def _reads(pattern: str, path: str, *, is_glob: bool) -> bool:
+    """Tell whether a file is what is read, below it, or matches it or is below a match."""
+    whole, places = _whole(pattern), [path, *map(str, PurePath(path).parents)]
+    if whole in places:
+        return True
+    if not is_glob or not is_pattern(whole):
+        return False
+    matching = re.compile(glob_translate(whole))
+    return any(map(matching.match, places))
+
+
 def _whole(path: str) -> str:
-    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+    path = re.sub("^(file|local)://", "", path)
+    return path if "://" in path else os.path.realpath(os.path.expanduser(path))
 
 
 def _announce_model(options: DumpOptions) -> None:

@@ -174,13 +174,20 @@ def perform(words: Sequence[str]) -> int:
     return cast("int", named(command.function)(options))
 
 
+def _how_to_go_on(error: BaseException) -> str:
+    notes: list[str] = getattr(error, "__notes__", [])
+    if NOTHING_KEPT not in notes:
+        return _CONTINUES
+    notes.remove(NOTHING_KEPT)  # else a traceback would have it, too
+    return NOTHING_KEPT
+
+
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
-    status, words = BROKEN, _words(str(error))
+    status, words, continues = BROKEN, _words(str(error)), _how_to_go_on(error)
     is_worded = isinstance(error, _WORDED)
     if output_mode().debug or not is_worded:
         print(_words("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-    continues = NOTHING_KEPT if NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
     elif isinstance(error, WorkersDiedError):

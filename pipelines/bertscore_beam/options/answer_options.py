@@ -120,8 +120,8 @@ class ExplainOptions(RowOptions):
             )
         if self.idf == "corpus":
             raise ConfigError(
-                "--idf corpus cannot weigh rows of a run: expected the path of the table "
-                " that weighed them. Leave it out: the run has its own."
+                "--idf corpus cannot weigh rows of a run: got no path; expected that of the table "
+                "that weighed them. Leave it out: the run has its own."
             )
         fixed = [
             option.word

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import re
 import sys
 import textwrap
@@ -60,7 +61,18 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
     if beam:
         before = fit_value("beam", values.get("beam", []), tuple[str, ...], source)
         values["beam"] = [*before, *beam]
+    _check_output(values.get("output"), config, values.get("languages"))
     return options.from_mapping(values, source)
+
+
+def _check_output(output: object, *read: object) -> None:
+    """Refuse to replace a file of options by the result."""
+    names = [os.path.realpath(path) for path in read if isinstance(path, str)]
+    if isinstance(output, str) and os.path.realpath(output) in names:
+        raise ConfigError(
+            f"--output {output!r} cannot be written: got a file of options that this command "
+            "reads; expected another. Choose another --output."
+        )
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

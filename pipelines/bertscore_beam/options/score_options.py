@@ -1,12 +1,12 @@
 """Options of `score`, `select`, `idf` and `rescale`."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
@@ -17,7 +17,7 @@ from bertscore_core.errors import ConfigError, InputError
 # As other programs write standard input and output; a file of this name is ./-.
 STANDARD = "-"
 _TEXT_FILE = re.compile(r"\.(csv|tsv|jsonl)$", re.I)
-_OTHER_FILE = re.compile(r"\.(parquet|json|ndjson|(csv|tsv|json|jsonl|ndjson)\.(gz|zst))$", re.I)
+_OTHER_FILE = re.compile(r"\.(parquet|json|ndjson|txt|xlsx|html|md|gz|zst|arrow|feather)$", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     may_detach: ClassVar[bool] = True
     not_files: ClassVar = (STANDARD,)
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
-    needed = "needed without --candidates"
+    needed = "needed without --candidates or --segments"
     daily: ClassVar = {
         "input and output": "input candidates references output segments candidate_column "
         "reference_column by reuse overwrite",
@@ -187,7 +187,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         )
         self._check(
             "reuse",
-            self.reuse is None or not self.text_format,
+            self.reuse is None or self.is_kept,
             "an earlier run only together with a folder as --output",
             "Leave it out, or give --output FOLDER.",
         )
@@ -228,7 +228,20 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                 )
             if values.get("segments"):
                 return {"output": STANDARD}
+            check_value(
+                "output",
+                values.get("output", ""),
+                fine=values.get("output") != STANDARD,
+                expected="a folder or a file",
+                cure="To print the scores of each row, leave it out and give --segments (-s).",
+            )
             _check_rows(values, given)
+            if takes_texts and given and "output" not in values:
+                raise ConfigError(
+                    "--output is missing: got --input alone; expected a folder or a file .csv, "
+                    ".tsv or .jsonl for the scores. Give --output PATH (-o), or --segments (-s) to "
+                    "print the scores of each row."
+                )
             return {}
         check_value(
             "input",
@@ -249,7 +262,8 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     def check_input(self) -> None:
         """Refuse a local path that is not there; files with one text per line are no patterns."""
         for path in (*self.candidates, *self.references):
-            if path != STANDARD and is_missing(path):
+            is_local = path != STANDARD and "://" not in path
+            if is_local and not os.path.lexists(os.path.expanduser(path)):
                 raise InputError(
                     f"{mask_credentials(path)!r} does not exist; expected a file with one text per "
                     "line. Check the path."
@@ -302,6 +316,12 @@ class SelectOptions(ScoreOptions):
         Flag(metavar="INPUT", position=True, short="-i"),
         "Files, folders or globs to read.",
     ]
+    candidate_column: Annotated[
+        tuple[str, ...],
+        Flag(metavar="COLUMN"),
+        "Column of the samples, a list of texts in each row; or the names of several columns with "
+        "a text each. A path may lead into nested columns.",
+    ] = ("candidate",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -45,7 +46,9 @@ class PublishedRows:
         listed = published_entries(folder, readable_head(folder)).values()
         records = in_order(filter(None, (record_of(entry.note) for entry in listed if entry.note)))
         if inputs:
-            records = tuple(sorted(records, key=lambda record: inputs.index(record.input_name)))
+            place = {name: number for number, name in enumerate(inputs)}
+            last = len(place)  # a file that has come since
+            records = tuple(sorted(records, key=lambda one: place.get(one.input_name, last)))
         return cls(folder, records)
 
     def tables(self) -> Iterator[pa.Table]:
@@ -56,7 +59,10 @@ class PublishedRows:
         """
         for record in self.records:
             with open_part(self.folder, record, whole=True) as file:
-                yield without_views(file.read(_names_in(file)))
+                table = without_views(file.read())
+                own = [place for place, name in enumerate(table.column_names) if name != KEY]
+                table = table.select(own)
+                yield table.rename_columns(_told_apart(table.column_names))
 
     def lines(self) -> Iterator[str]:
         r"""Yield precision, recall, F1 and the reason of each row, separated by tabs.
@@ -81,7 +87,7 @@ class PublishedRows:
         names: dict[str, None] = {}
         for record in self.records:
             with open_part(self.folder, record) as file:
-                names |= dict.fromkeys(_names_in(file))
+                names |= dict.fromkeys(_told_apart(_names_in(file)))
         plain = pa_csv.WriteOptions(include_header=False, delimiter=kind.delimiter)
         headed = pa_csv.WriteOptions(delimiter=kind.delimiter)
         pa_csv.write_csv(pa.table(dict.fromkeys(names, pa.nulls(0))), sink, headed)
@@ -95,64 +101,90 @@ def _names_in(file: pq.ParquetFile) -> list[str]:
     return [name for name in file.schema_arrow.names if name != KEY]
 
 
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are equal: a second `x` becomes `x.2`."""
+    told: list[str] = []
+    for name in names:
+        number, new = 1, name
+        while new in told or (new != name and new in names):
+            number += 1
+            new = f"{name}.{number}"
+        told.append(new)
+    return told
+
+
 def _write_json(sink: BinaryIO, table: pa.Table) -> None:
-    columns = [_values(column) for column in table.columns]
+    columns = [_values_of(column) for column in table.columns]
     for row in zip(*columns, strict=True):
         sink.write(f"{_as_json(dict(zip(table.column_names, row, strict=True)))}\n".encode())
 
 
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     """Return a column as CSV can hold it: nested values as JSON, and others as one value each."""
-    column = column.cast(_plain(column.type))
-    kind = column.type
-    if pa.types.is_nested(kind):
-        texts = (None if value is None else _as_json(value) for value in _values(column))
-        return pa.array(texts, pa.string())
-    if _is_binary(kind):
-        return pa.array(map(_as_text, column.to_pylist()), pa.string())
-    return column
+    types, kind = pa.types, column.type
+    plain = (types.is_integer, types.is_float32, types.is_float64, types.is_boolean, types.is_null)
+    if any(is_plain(kind) for is_plain in plain):
+        return column
+    values = _values_of(column)
+    return pa.array([_as_json(one) if isinstance(one, dict | list) else one for one in values])
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column as JSON can hold them."""
-    column = column.cast(_plain(column.type))
-    if pa.types.is_float32(column.type) or pa.types.is_float16(column.type):
-        # The fewest digits that lead back to the number; those of a float64 would be noise.
-        return [text and float(text) for text in column.cast(pa.string()).to_pylist()]
-    return column.to_pylist()  # type: ignore[no-any-return]
+def _values_of(column: pa.ChunkedArray) -> list[Any]:
+    return [value for chunk in column.chunks for value in _values(chunk)]
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type to which values are cast: what JSON does not know becomes text.
-
-    Views of lists are left: pyarrow 25 loses values when it casts them.
-    """
-    types, plain = pa.types, kind
+def _values(array: pa.Array) -> list[Any]:
+    """Return values as JSON can hold them, of any type: what JSON does not know becomes text."""
+    types, kind = pa.types, array.type
     if isinstance(kind, pa.BaseExtensionType):
-        plain = _plain(kind.storage_type)
-    elif types.is_dictionary(kind):
-        plain = _plain(kind.value_type)
-    elif types.is_struct(kind):
-        plain = pa.struct([(field.name, _plain(field.type)) for field in kind])
-    elif types.is_map(kind):
-        plain = pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        plain = pa.large_list(_plain(kind.value_type))
-    elif types.is_temporal(kind) or types.is_decimal(kind):
-        plain = pa.string()
-    return plain
+        is_uuid = kind.extension_name == "arrow.uuid"
+        return (
+            [one and str(one) for one in array.to_pylist()] if is_uuid else _values(array.storage)
+        )
+    if types.is_dictionary(kind):
+        return _values(array.dictionary_decode())
+    if types.is_nested(kind):
+        return _nested_values(array)
+    if types.is_float32(kind) or types.is_float16(kind):
+        # The fewest digits that lead back to the number; those of a float64 would be noise.
+        return [text and float(text) for text in array.cast(pa.string()).to_pylist()]
+    if types.is_string(kind) or types.is_large_string(kind):
+        array = array.cast(pa.large_binary())  # Parquet can hold strings that are not UTF-8
+    if types.is_temporal(kind) or types.is_decimal(kind):
+        array = _as_texts(array)
+    return [_as_text(one) if isinstance(one, bytes) else one for one in array.to_pylist()]
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    types = pa.types
-    return any(
-        (types.is_binary(kind), types.is_large_binary(kind), types.is_fixed_size_binary(kind))
-    )
+def _nested_values(array: pa.Array) -> list[Any]:
+    kind = array.type
+    if pa.types.is_map(kind):
+        pairs = pa.list_(pa.struct([kind.key_field, kind.item_field]))
+        maps = _values(array.cast(pairs))
+        return [one and [[*pair.values()] for pair in one] for one in maps]
+    if pa.types.is_struct(kind):
+        names = _told_apart([field.name for field in kind])
+        columns = [_values(child) for child in array.flatten()]
+        rows = zip(*columns, strict=True) if columns else repeat(())
+        there = array.is_valid().to_pylist()
+        return [
+            dict(zip(names, row, strict=True)) if is_there else None
+            for is_there, row in zip(there, rows, strict=bool(columns))
+        ]
+    values = iter(_values(array.flatten()))
+    lengths = pc.list_value_length(array).to_pylist()
+    return [None if length is None else [*islice(values, length)] for length in lengths]
 
 
-def _as_text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "backslashreplace")
+def _as_texts(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:  # a time zone that this machine does not know
+        return array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.string())
+
+
+def _as_text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
 
 
 def _as_json(value: Any) -> str:
-    return json.dumps(nan_to_null(value), ensure_ascii=False, allow_nan=False, default=_as_text)
+    return json.dumps(nan_to_null(value), ensure_ascii=False, allow_nan=False)

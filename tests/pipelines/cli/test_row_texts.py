@@ -1,10 +1,14 @@
 """`score --segments`, and `score` with a file as output: the rows of a run as text."""
 
 import csv
+import gzip
+import io
 import json
 import os
 import re
 import tempfile
+import uuid
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.records import text_rows
 from tests.golden.texts import PAIRS
 from tests.support.dumps import pair_rows, read_output
 from tests.support.text_files import write_text
@@ -93,7 +98,7 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
     printed = ran([*words, "-o", "x.csv"], cli.TOO_MANY_REJECTS)
     assert {path.name for path in place.iterdir()} == before | {"x.csv"}
     assert "output: x.csv\n" in printed.out
-    assert "Their rows are in x.csv, with a reason." in printed.err
+    assert "rows are in x.csv, with a reason; those of rejected files are not." in printed.err
     assert printed.out.index("\nb\t5\t") < printed.out.index("\nprecision: ")
     ran([*words, "-o", "out", "-q"], cli.TOO_MANY_REJECTS)
     expected = read_output(place / "out").drop_columns(["bertscore_key"]).to_pylist()
@@ -124,6 +129,82 @@ def test_rows_of_a_dump_are_printed_and_written_as_json(place, ran):
     assert sorted(os.listdir()) == ["dump.parquet", "x.jsonl"]
 
 
+@pytest.mark.job
+def test_rows_have_the_order_in_which_files_were_given(place, ran):
+    (place / "other").mkdir()
+    for name, lines in (("b", 1), ("a", 2), ("other/c", 3)):
+        rows = pair_rows(lines) | {"place": [f"{name}{line}" for line in range(lines)]}
+        pq.write_table(pa.table(rows), f"{name}.parquet")
+    words = ["-i", "other", "b.parquet", "[ab].parquet", *MODEL, "-q", "-o", "x.jsonl"]
+    ran(["score", *words])
+    rows = [json.loads(line)["place"] for line in Path("x.jsonl").read_text().splitlines()]
+    assert rows == ["other/c0", "other/c1", "other/c2", "b0", "a0", "a1"]
+
+
+def table_of_all_kinds():
+    """Values that are hard to write: those of each column, and how JSON has them."""
+    not_utf8 = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"], pa.binary()).buffers())
+    id = uuid.UUID(int=7)
+    zone = pa.timestamp("us", "Mars/North")
+    twins = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["y", "y"])
+    columns = [
+        ("x", not_utf8, "a\\xff"),
+        ("x", pa.array([5]), 5),
+        ("twins", twins, {"y": 1, "y.2": 2}),
+        ("id", pa.array([id.bytes], pa.uuid()), str(id)),
+        ("zone", pa.array([0], zone), "1970-01-01 00:00:00.000000Z"),
+        ("zones", pa.array([[0, None]], pa.list_(zone)), ["1970-01-01 00:00:00.000000Z", None]),
+        ("far", pa.array([2**31 - 1], pa.date32()), "<value out of range: 2147483647>"),
+        ("prices", pa.array([[Decimal("1.50")]], pa.list_view(pa.decimal128(5, 2))), ["1.50"]),
+        ("small", pa.array([[0.1, None, np.nan]], pa.list_(pa.float32())), [0.1, None, None]),
+        ("pair", pa.array([[0.1, 0.2]], pa.list_(pa.float32(), 2)), [0.1, 0.2]),
+        ("map", pa.array([[("k", 0.1)]], pa.map_(pa.string(), pa.float32())), [["k", 0.1]]),
+        ("word", pa.array(["w"]).dictionary_encode(), "w"),
+        ("bytes", pa.array([b"\xfe"]), "\\xfe"),
+        ("empty", pa.array([{}], pa.struct([])), {}),
+    ]
+    names, arrays, expected = zip(*columns, strict=True)
+    table = pa.Table.from_arrays(
+        [pa.concat_arrays([one, pa.nulls(1, one.type)]) for one in arrays], names
+    )
+    return table, dict(zip(["x", "x.2", *names[2:]], expected, strict=True))
+
+
+def test_values_of_every_type_can_be_written():
+    table, expected = table_of_all_kinds()
+    names = text_rows._told_apart(table.column_names)
+    table = table.rename_columns(names)
+    sink = io.BytesIO()
+    text_rows._write_json(sink, table)
+    first, second = map(json.loads, sink.getvalue().splitlines())
+    assert first == expected
+    assert second == dict.fromkeys(names)
+    for name in names:
+        cell, none = text_rows._cells(table[name]).to_pylist()
+        is_nested = isinstance(expected[name], dict | list)
+        assert (json.loads(cell) if is_nested else cell) == expected[name]
+        assert none is None
+
+
+@pytest.mark.job
+def test_columns_and_fields_of_one_name_are_all_written(place, ran):
+    table, expected = table_of_all_kinds()
+    for name in ("empty", "pair"):  # structs and lists that are no input
+        table = table.drop_columns(name)
+        del expected[name]
+    for name, values in pair_rows(2).items():
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, "dump.parquet")
+    for name in ("x.jsonl", "x.csv"):
+        assert ran(["score", "-i", "dump.parquet", *MODEL, "-q", "-o", name]).err == ""
+    row = json.loads(Path("x.jsonl").read_text("utf-8").splitlines()[0])
+    assert {name: row[name] for name in expected} == expected
+    with open("x.csv", encoding="utf-8", newline="") as file:
+        cells, _ = csv.DictReader(file)
+    assert list(cells) == list(row)
+    assert (cells["x"], cells["x.2"], json.loads(cells["map"])) == ("a\\xff", "5", [["k", 0.1]])
+
+
 DUMP = ["score", "--input", "dump.parquet"]
 TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
 
@@ -137,6 +218,17 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "hyp.txt/x.csv"], "a folder that takes no new file"),
         ([*TEXTS[:3], "-r", "x.tsv", "-o", "x.tsv"], "would read the next time"),
         (["score", "--input", "*.*", "-o", "x.csv"], "would read the next time"),
+        (["score", "--input", "**/*.csv", "dump.parquet", "-o", "deep/x.csv"], "the next time"),
+        (["score", "--input", "d*p", "dump.parquet", "-o", "deep/x.csv"], "the next time"),
+        (["score", "--input", "data.csv", "-o", "link/data.csv"], "would read the next time"),
+        (["score", "-i", "file:///{}/data.csv", "-o", "data.csv"], "would read the next time"),
+        ([*DUMP, "-o", "x.tsv", "--rescale", "--baseline", "./x.tsv"], "would read the next time"),
+        ([*DUMP, "-o", "x.tsv", "--config", "x.tsv"], "a file of options that this command reads"),
+        ([*DUMP, "-o", "scores.txt"], "or write scores.txt/ if that is to be the name"),
+        ([*DUMP, "-o", "-"], "leave it out and give --segments (-s)."),
+        (DUMP, "or --segments (-s) to print the scores of each row."),
+        ([*TEXTS, "-s", "--reuse", "run"], "or give --output FOLDER."),
+        (["score", "-c", "h[2].txt", "-r", "hyp.txt"], "'h[2].txt' does not exist"),
         ([*DUMP, "-o", "x.csv", "--reuse", "run"], "or give --output FOLDER."),
         ([*DUMP, "-o", "x.csv", "--", "--runner=x"], "scored on this machine only"),
         ([*DUMP, "-o", "out", "-s"], "it only without --output. Leave one of the two out"),
@@ -148,9 +240,14 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
 )
 def test_what_cannot_be_printed_or_written_is_refused_with_the_cure(place, ran, words, message):
     (place / "folder.csv").mkdir()
+    (place / "deep").mkdir()
+    (place / "link").symlink_to(".")
+    words = [word.format(place) if "{}" in word else word for word in words]
     pq.write_table(pa.table(pair_rows(3)), "dump.parquet")
-    for name in ("hyp.txt", "x.tsv"):
+    for name in ("hyp.txt", "x.tsv", "h2.txt", "data.csv", "deep/more.csv"):
         lines_of(place / name, ["a", "b"])
+    if "--config" in words:
+        write_text(place / "x.tsv", b"model: all-MiniLM-L6-v2\n")
     before = sorted(place.iterdir())
     assert message in ran(words, cli.UNUSABLE).err
     assert sorted(place.iterdir()) == before
@@ -162,3 +259,5 @@ def test_standard_input_is_named_where_it_is_wrong(place, ran, give):
     give(write_text(place / "hyp", b"a\n\xff\n"))
     words = ["score", "-c", "ref", "-r", "-", "-s"]
     assert "'standard input' is not UTF-8: got other bytes in line 2" in ran(words, 2).err
+    give(write_text(place / "hyp.gz", gzip.compress(b"a\n")))
+    assert "Unpack it first, as in zcat FILE | " in ran(words, 2).err
