@@ -19,7 +19,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import is_pattern
-from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.files.reach import before_work, reaching, silenced
 from bertscore_beam.files.write import can_write_below, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import STANDARD, ScoreOptions
@@ -77,7 +77,8 @@ def _score(job: str, options: ScoreOptions) -> int:
 
 def _names_as_given(options: ScoreOptions) -> tuple[str, ...]:
     """Return the names of the input files as the run makes them, in the order of the options."""
-    with before_work(), reaching("--input", *options.input):
+    of_run = silenced("bertscore_beam.dump.inputs")  # the run says again what it warns of
+    with before_work(), reaching("--input", *options.input), of_run:
         found = expand_inputs(options.input, input_format=options.input_format)
         if len(options.input) > 1:
             each = [

@@ -153,13 +153,13 @@ class Options:
     Attributes:
         example: A command line, for the top of the help.
         daily: Names of the options that `--help` shows, separated by blanks, by heading.
-        needed: When options without a default are needed.
+        needed: When options without a default are needed, by field; always if it has none.
         hidden: Names of fields, separated by blanks, that users cannot give.
     """
 
     example: ClassVar[str] = ""
     daily: ClassVar[Mapping[str, str]] = {}
-    needed: ClassVar[str] = "needed"
+    needed: ClassVar[Mapping[str, str]] = {}
     hidden: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -278,11 +278,12 @@ def _listed(value: object) -> object:
 def _missing(
     options: type[Options], missing: Sequence[Option], values: Mapping[str, Any], source: str
 ) -> ConfigError:
+    when = {one.field: "" for one in missing} | {k: f", {v}" for k, v in options.needed.items()}
     *others, last = (option.word for option in missing)
     named = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     texts = [option.first.partition(";")[0] for option in missing]
     wanted = " and ".join(
-        f"{option.usage} ({text[0].lower()}{text[1:]})"
+        f"{option.usage} ({text[0].lower()}{text[1:]}{when[option.field]})"
         for option, text in zip(missing, texts, strict=True)
     )
     return ConfigError(

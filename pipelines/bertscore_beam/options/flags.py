@@ -123,7 +123,9 @@ class StrictParser(argparse.ArgumentParser):
         """Add an option by its own name; its other names work, too, and help does not show them."""
         shown = argparse.SUPPRESS
         if is_shown:
-            shown = _help(option, self._options.needed, is_full=self._is_full)
+            shown = _help(
+                option, self._options.needed.get(option.field, "needed"), is_full=self._is_full
+            )
         flag = "--" + declare.dashed(option.name)
         if option.flag.position:
             nargs = "*" if option.is_list else "?"
@@ -240,7 +242,11 @@ def _config_text(options: type[declare.Options]) -> str:
     """Return every option of a class, with its default and description, as YAML."""
     blocks = [f"# {declare.summary_of(options)}\n# A key behind a comment sign has no default."]
     for option in declare.declared(options):
-        needed = f" {options.needed.capitalize()}." if option.is_needed else ""
+        needed = (
+            f" {options.needed.get(option.field, 'needed').capitalize()}."
+            if option.is_needed
+            else ""
+        )
         text = textwrap.fill(
             f"{option.text}.{needed}",
             width=100,

@@ -27,7 +27,10 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     may_detach: ClassVar[bool] = True
     not_files: ClassVar = (STANDARD,)
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
-    needed = "needed without --candidates or --segments"
+    needed: ClassVar = {
+        "input": "needed without --candidates",
+        "output": "needed without --candidates or --segments",
+    }
     daily: ClassVar = {
         "input and output": "input candidates references output segments candidate_column "
         "reference_column by reuse overwrite",
@@ -236,12 +239,6 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                 cure="To print the scores of each row, leave it out and give --segments (-s).",
             )
             _check_rows(values, given)
-            if takes_texts and given and "output" not in values:
-                raise ConfigError(
-                    "--output is missing: got --input alone; expected a folder or a file .csv, "
-                    ".tsv or .jsonl for the scores. Give --output PATH (-o), or --segments (-s) to "
-                    "print the scores of each row."
-                )
             return {}
         check_value(
             "input",
@@ -298,7 +295,7 @@ class SelectOptions(ScoreOptions):
 
     compares_samples = True
     example = "bertscore-beam select samples.parquet --candidate-column samples --output selected"
-    needed = "needed"
+    needed: ClassVar = {}
     daily: ClassVar = {
         "input and output": "input output candidate_column by overwrite",
         "model": "model language language_column languages num_layers max_length",

@@ -18,6 +18,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import text_rows
+from bertscore_beam.run.output import NOTHING_KEPT
 from tests.golden.texts import PAIRS
 from tests.support.dumps import pair_rows, read_output
 from tests.support.text_files import write_text
@@ -226,7 +227,7 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "x.tsv", "--config", "x.tsv"], "a file of options that this command reads"),
         ([*DUMP, "-o", "scores.txt"], "or write scores.txt/ if that is to be the name"),
         ([*DUMP, "-o", "-"], "leave it out and give --segments (-s)."),
-        (DUMP, "or --segments (-s) to print the scores of each row."),
+        (DUMP, "needed without --candidates or --segments)."),
         ([*TEXTS, "-s", "--reuse", "run"], "or give --output FOLDER."),
         (["score", "-c", "h[2].txt", "-r", "hyp.txt"], "'h[2].txt' does not exist"),
         ([*DUMP, "-o", "x.csv", "--reuse", "run"], "or give --output FOLDER."),
@@ -251,6 +252,18 @@ def test_what_cannot_be_printed_or_written_is_refused_with_the_cure(place, ran, 
     before = sorted(place.iterdir())
     assert message in ran(words, cli.UNUSABLE).err
     assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.job
+def test_that_nothing_is_kept_is_said_once(place, ran, monkeypatch):
+    def fail(rows):
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(text_rows.PublishedRows, "lines", fail)
+    lines_of(place / "hyp.txt", ["a", "b"])
+    printed = ran([*TEXTS, *MODEL, "-s"], cli.BROKEN).err
+    assert "Traceback" in printed
+    assert printed.count(NOTHING_KEPT) == 1
 
 
 @pytest.mark.job

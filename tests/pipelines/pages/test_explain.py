@@ -238,7 +238,10 @@ def test_rows_that_cannot_be_explained_are_named(long_run, tmp_path):
         (["run", "-c", "a"], "a run has texts of its own"),
         (["run", "--worst", "0"], "'worst' cannot be used: got 0; expected at least 1"),
         (["run", "--worst", "1", "--num-layers", "3"], "got --num-layers; expected none"),
-        (["run", "--worst", "1", "--idf", "corpus"], "--idf corpus cannot weigh rows of a run"),
+        (
+            ["run", "--worst", "1", "--idf", "corpus"],
+            "--idf corpus cannot weigh rows of a run: got no path;",
+        ),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(arguments, message):
