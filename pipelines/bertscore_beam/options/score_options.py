@@ -236,7 +236,9 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                 values.get("output", ""),
                 fine=values.get("output") != STANDARD,
                 expected="a folder or a file",
-                cure="To print the scores of each row, leave it out and give --segments (-s).",
+                cure="To print the scores of each row, leave it out and give --segments (-s)."
+                if takes_texts
+                else "Choose one of them.",
             )
             _check_rows(values, given)
             return {}

@@ -227,6 +227,7 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "x.tsv", "--config", "x.tsv"], "a file of options that this command reads"),
         ([*DUMP, "-o", "scores.txt"], "or write scores.txt/ if that is to be the name"),
         ([*DUMP, "-o", "-"], "leave it out and give --segments (-s)."),
+        (["select", "dump.parquet", "-o", "-"], "a folder or a file. Choose one of them."),
         (DUMP, "needed without --candidates or --segments)."),
         ([*TEXTS, "-s", "--reuse", "run"], "or give --output FOLDER."),
         (["score", "-c", "h[2].txt", "-r", "hyp.txt"], "'h[2].txt' does not exist"),
