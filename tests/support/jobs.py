@@ -9,13 +9,13 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.dump.parquet import SEAL_KEY
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import TOKEN_KEY
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.publication import settled_head, sweep
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
@@ -101,10 +101,16 @@ def run_options(
 def run_prepared(
     job: ComparedPlan, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Run a job that has been started, sweep as its launcher does, and return its summary."""
-    pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
-    add_score_pipeline(pipeline, job)
-    pipeline.run().wait_until_finish()
+    """Run a job that has been started, sweep as its launcher does, and return its summary.
+
+    Without a runner it is run plainly: all phases are the same in Beam.
+    """
+    if runner is None:
+        run_plainly(score_phases(job.spec))
+    else:
+        pipeline = beam.Pipeline(runner=runner, options=PipelineOptions(list(flags)))
+        add_score_pipeline(pipeline, job)
+        pipeline.run().wait_until_finish()
     if has_ended(job.spec):
         sweep(job.spec.folder)
     return read_summary(job.spec)
