@@ -81,12 +81,11 @@ def _names_as_given(options: ScoreOptions) -> tuple[str, ...]:
     with before_work(), reaching("--input", *options.input), of_run:
         found = expand_inputs(options.input, input_format=options.input_format)
         if len(options.input) > 1:
-            each = [
-                file.path
-                for path in options.input
-                for file in expand_inputs([path], input_format=options.input_format)
-            ]
-            found.sort(key=lambda file: each.index(file.path))
+            places: dict[str, int] = {}
+            for path in options.input:
+                for file in expand_inputs([path], input_format=options.input_format):
+                    places.setdefault(file.path, len(places))
+            found.sort(key=lambda file: places.get(file.path, len(places)))
     names = input_names([file.path for file in found], common_folder([file.root for file in found]))
     return tuple(names.values())
 
