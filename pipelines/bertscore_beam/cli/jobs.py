@@ -19,6 +19,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import is_pattern
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching, silenced
 from bertscore_beam.files.write import can_write_below, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -257,8 +258,8 @@ def _reads(pattern: str, path: str, *, is_glob: bool) -> bool:
 
 
 def _whole(path: str) -> str:
-    path = re.sub("^(file|local)://", "", path)
-    return path if "://" in path else os.path.realpath(os.path.expanduser(path))
+    path = absolute(path)
+    return path if "://" in path else os.path.realpath(path)
 
 
 def _announce_model(options: DumpOptions) -> None:

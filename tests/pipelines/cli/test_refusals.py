@@ -66,6 +66,13 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
             f"{SCORE} --input x.csv -o a\0b",
             "got a NUL character in it; expected none",
         ),
+        (
+            "x.yaml",
+            "batch_tokens: 64\n",
+            "score --config x.yaml --input x.csv -o a\0b",
+            "got a NUL character in it; expected none",
+        ),
+        ("x", None, f"{SCORE} --config a\0b", "got a NUL character in it; expected none"),
         ("f", "", "score --input f --output f/out", "written: got no permission, or a file"),
         ("x", None, "score", "got neither --input nor --candidates; expected one of them"),
         ("x", None, "score h.txt r.txt", "go after their flags: -c h.txt -r r.txt."),
