@@ -19,7 +19,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import is_pattern
-from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.paths import real_place
 from bertscore_beam.files.reach import before_work, reaching, silenced
 from bertscore_beam.files.write import can_write_below, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -134,7 +134,7 @@ def _check_file(options: ScoreOptions) -> None:
     Raises:
         ConfigError: It cannot, or would be read as input by the same command.
     """
-    path, shown = _whole(options.output), mask_credentials(options.output)
+    path, shown = real_place(options.output), mask_credentials(options.output)
     if os.path.isdir(path) or ("://" in path and OutputFolder(path).exists(RUN_FILE)):
         raise ConfigError(
             f"--output {shown!r} is a folder: got a name that stands for a file; expected a file, "
@@ -242,24 +242,19 @@ def _warn_of_output(options: ScoreOptions) -> None:
 
 def _is_in(output: str, path: str) -> bool:
     """Tell whether an output is at a path, below it, or matches it."""
-    whole, folder = PurePath(_whole(output)), _whole(path).partition("/**")[0]
+    whole, folder = PurePath(real_place(output)), real_place(path).partition("/**")[0]
     return any(place.match(folder) for place in (whole, *whole.parents))
 
 
 def _reads(pattern: str, path: str, *, is_glob: bool) -> bool:
     """Tell whether a file is what is read, below it, or matches it or is below a match."""
-    whole, places = _whole(pattern), [path, *map(str, PurePath(path).parents)]
+    whole, places = real_place(pattern), [path, *map(str, PurePath(path).parents)]
     if whole in places:
         return True
     if not is_glob or not is_pattern(whole):
         return False
     matching = re.compile(glob_translate(whole))
     return any(map(matching.match, places))
-
-
-def _whole(path: str) -> str:
-    path = absolute(path)
-    return path if "://" in path else os.path.realpath(path)
 
 
 def _announce_model(options: DumpOptions) -> None:

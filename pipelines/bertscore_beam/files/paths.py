@@ -44,12 +44,8 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
             not valid UTF-8 or holds a NUL, or a bucket's name holds credentials or a port.
     """
     scheme, separator, _ = path.partition("://")
+    _check_no_nul(path)
     inner = path if separator else os.path.abspath(os.path.expanduser(path))
-    if "\0" in inner:
-        raise ConfigError(
-            f"path {mask_credentials(inner)!r} cannot be used: got a NUL character in it; expected "
-            "none, since no file system has such names. Check what wrote the path."
-        )
     if not is_utf8(inner):
         raise ConfigError(
             f"path {mask_credentials(inner)!a} cannot be used: it is not valid UTF-8; expected "
@@ -75,6 +71,25 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
             "'s3', for gs the extra 'gcs'."
         ) from error
     return fs, str(kind._strip_protocol(path))
+
+
+def real_place(path: str) -> str:
+    """Return a path without symbolic links; a remote one as it is. No store is opened for that.
+
+    Raises:
+        ConfigError: The path holds a NUL.
+    """
+    _check_no_nul(path)
+    path = re.sub("^(file|local)://", "", path)
+    return path if "://" in path else os.path.realpath(os.path.expanduser(path))
+
+
+def _check_no_nul(path: str) -> None:
+    if "\0" in path:
+        raise ConfigError(
+            f"path {mask_credentials(path)!r} cannot be used: got a NUL character in it; expected "
+            "none, since no file system has such names. Check what wrote the path."
+        )
 
 
 def is_utf8(text: str) -> bool:

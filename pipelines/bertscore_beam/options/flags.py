@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import re
 import sys
 import textwrap
@@ -11,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
-from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.paths import real_place
 from bertscore_beam.options import declare
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.values import fit_value, load_yaml
@@ -68,8 +67,8 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
 
 def _check_output(output: object, *read: object) -> None:
     """Refuse to replace a file of options by the result."""
-    names = [os.path.realpath(absolute(path)) for path in read if isinstance(path, str)]
-    if names and isinstance(output, str) and os.path.realpath(absolute(output)) in names:
+    names = [real_place(path) for path in read if isinstance(path, str)]
+    if isinstance(output, str) and real_place(output) in names:
         raise ConfigError(
             f"--output {output!r} cannot be written: got a file of options that this command "
             "reads; expected another. Choose another --output."

@@ -154,7 +154,7 @@ def test_of_two_workers_whose_last_bit_differs_the_same_one_counts_each_time(tmp
             with stopped_at(patch, finish, "publish"):
                 jobs.run_options(options)
         staged.append({*staged_in(output)})
-    assert [len(names) for names in staged] == [2, 4]
+    assert [len(names) for names in staged] == [2, 4], staged
     smallest = {min(name for name in staged[1] if name[:12] == first[:12]) for first in staged[1]}
     assert jobs.run_options(options)["parts_kept"] == 2
     digests = {name.split("-")[1] for name in smallest}
