@@ -30,7 +30,7 @@ def arrays(scores):
 
 
 FORKS = """
-import multiprocessing, warnings
+import multiprocessing, sys, warnings
 import torch
 from bertscore_core import BERTScorer, BertScorer, ConfigError, ScorerConfig, score
 
@@ -38,7 +38,9 @@ warnings.simplefilter("ignore", DeprecationWarning)
 texts = [f"{number} old stones on a hill " * 4 for number in range(12)]
 
 def made(backend):
-    return BertScorer(ScorerConfig(device="cpu", backend=backend, num_threads=2))
+    return BertScorer(ScorerConfig(
+        model=sys.argv[1], num_layers=2, device="cpu", backend=backend, num_threads=2
+    ))
 
 def f1_of(scorer):
     return scorer.score(texts, texts[::-1]).f1.tolist()
@@ -47,7 +49,9 @@ def of_own(backend):
     return f1_of(made(backend)), torch.get_num_threads()
 
 def of_drop_in(_):
-    return score(texts, texts[::-1], model_type="all-MiniLM-L6-v2", device="cpu")[2].tolist()
+    return score(
+        texts, texts[::-1], model_type=sys.argv[1], num_layers=2, device="cpu"
+    )[2].tolist()
 
 def of_parents(_):
     try:
@@ -74,9 +78,9 @@ assert ask(of_drop_in) == of_drop_in(None), "the drop-in"
 
 
 @pytest.mark.process
-def test_a_fork_of_a_process_that_has_scored_answers_with_a_scorer_of_its_own():
+def test_a_fork_of_a_process_that_has_scored_answers_with_a_scorer_of_its_own(tiny_folder):
     """Torch has its threads in the parent alone: with more than one, the fork waited for ever."""
-    asked = [sys.executable, "-c", FORKS]
+    asked = [sys.executable, "-c", FORKS, str(tiny_folder("bert"))]
     done = subprocess.run(asked, timeout=300, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -192,7 +192,7 @@ def same(found, expected):
 LONG = pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
 
 
-@pytest.mark.parametrize("flips", [50, LONG])
+@pytest.mark.parametrize("flips", [20, LONG])
 def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
     folder, options = scored
     out, page = folder / "out", str(folder / "page.html")

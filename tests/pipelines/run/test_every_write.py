@@ -11,6 +11,8 @@ import pytest
 pytestmark = [
     pytest.mark.job,
     pytest.mark.process,
+    pytest.mark.long,
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not Path("/proc").exists(), reason="a dead process is known by /proc"),
 ]
 
@@ -26,42 +28,25 @@ FLOORS = {
 """The kinds of runs, and the least number of writes and deletions that each of them has."""
 
 
-QUICK = ["score", "score with idf, key, groups and reuse", "rescale"]
-"""In `make test`, where idf, baselines and tuning that were stopped have tests of their own."""
-
-LONG = (pytest.mark.long, pytest.mark.timeout(1800))
-
-
-@pytest.mark.parametrize(
-    ("interval", "kinds"),
-    [
-        (29, QUICK),
-        pytest.param(3, ["select"], marks=LONG),
-        *(pytest.param(1, [kind], marks=LONG) for kind in FLOORS if kind != "select"),
-    ],
-)
-def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
-    tmp_path, capsys, interval, kinds
-):
+@pytest.mark.parametrize("kind", FLOORS)
+def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(tmp_path, capsys, kind):
     """By an error before each write or deletion, by one after it, and by death."""
-    words = ["-m", "tests.support.every_write", str(tmp_path), str(interval), *kinds]
+    interval = 3 if kind == "select" else 1
+    words = ["-m", "tests.support.every_write", str(tmp_path), str(interval), kind]
     # A pool of threads would be lost in a fork.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     command = [sys.executable, *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    summaries = map(json.loads, done.stdout.splitlines())
-    found = {summary.pop("kind"): summary for summary in summaries}
-    assert [*found] == kinds
-    for kind, summary in found.items():
-        with capsys.disabled():
-            print(
-                f"\n{kind}: {summary['cuts']} cuts at {summary['changes']} writes and deletions, "
-                f"{summary['seconds']} s, ended {summary['statuses']}"
-            )
-        assert summary["problems"] == []
-        assert summary["changes"] >= FLOORS[kind]
-        assert summary["cuts"] >= max(FLOORS[kind] // interval, 1)
-        if interval == 1:
-            assert summary["cuts"] == 3 * summary["changes"]
-            assert {"1", "137"} <= summary["statuses"].keys()
+    (summary,) = map(json.loads, done.stdout.splitlines())
+    with capsys.disabled():
+        print(
+            f"\n{kind}: {summary['cuts']} cuts at {summary['changes']} writes and deletions, "
+            f"{summary['seconds']} s, ended {summary['statuses']}"
+        )
+    assert summary["problems"] == []
+    assert summary["changes"] >= FLOORS[kind]
+    assert summary["cuts"] >= FLOORS[kind] // interval
+    if interval == 1:
+        assert summary["cuts"] == 3 * summary["changes"]
+        assert {"1", "137"} <= summary["statuses"].keys()
