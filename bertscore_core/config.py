@@ -22,7 +22,7 @@ from bertscore_core.model.memory import Budget
 from bertscore_core.model.openvino_runtime import openvino_version
 from bertscore_core.model.packing import can_pack
 from bertscore_core.model.resolve import ModelFiles, resolve_model
-from bertscore_core.scorer_config import MaxLength, ScorerConfig, model_part
+from bertscore_core.scorer_config import MaxLength, ScorerConfig, WorkerSettings
 from bertscore_core.signature import ANY_BATCH, Signature
 from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 
@@ -34,16 +34,14 @@ class Settings:
     """A configuration, and what the model's files decide of it. No weight is loaded.
 
     Attributes:
-        asked: The configuration, with the number format that `auto` stands for.
-        config: The same with all of that decided, and the values of the baseline: other processes
-            score by it in the same way.
+        config: The configuration with all of that decided, and the values of the baseline: other
+            processes score by it in the same way.
         tokenizer: The model's, its truncation length and prefix space decided.
         hidden_size: Length of an embedding, H.
         packs: Whether texts are laid end to end, and not padded: on a GPU, for the architectures of
             `packing.POSITIONS`.
     """
 
-    asked: ScorerConfig
     config: ScorerConfig
     files: ModelFiles
     tokenizer: TextTokenizer
@@ -113,6 +111,16 @@ class Settings:
             transformers=version("transformers"),
         )
 
+    def for_workers(self) -> WorkerSettings:
+        """Return what every worker needs to know. Reads the weight files."""
+        return WorkerSettings(
+            config=self.config,
+            signature=self.signature(),
+            tokenizer=self.tokenizer.fingerprint,
+            max_length=self.tokenizer.max_length,
+            weight_bytes=self.files.loaded_bytes(),
+        )
+
 
 def settle(config: ScorerConfig) -> Settings:
     """Find and check everything a configuration names, without loading the encoder.
@@ -126,53 +134,47 @@ def settle(config: ScorerConfig) -> Settings:
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = _settle_files(config)
-    asked = config = _with_dtype(config, files)
+    config = with_dtype(config, files)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
     config = replace(config, num_layers=num_layers, backend=backend)
     settings = Settings(
-        asked=asked,
         config=config,
         files=files,
         tokenizer=tokenizer,
         hidden_size=int(architecture.hidden_size),
         packs=_settle_packing(config, files, architecture),
     )
-    return _with_baseline(settings, asked)
+    return share_model(settings, config)
 
 
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
-    """Settle a configuration that differs from settled ones in language and baseline alone."""
-    config = _with_dtype(config, settings.files)
-    # What was asked for, on both sides: left open by one alone, it may stand for something else.
-    if model_part(settings.asked) != model_part(config):
-        raise ConfigError(
-            f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
-            "a configuration that differs in more than language and baseline; expected the rest to "
-            "be equal. Load it by itself."
-        )
-    return _with_baseline(settings, config)
+    """Return settings with the language and the baseline of a configuration.
 
+    Both must be equal in all else (`model_part`).
 
-def _with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
-    if config.dtype != "auto":
-        return config
-    return replace(config, dtype=choose_dtype(files.model_type, config.device))
-
-
-def _with_baseline(settings: Settings, asked: ScorerConfig) -> Settings:
-    files, num_layers = settings.files, settings.num_layers
-    baseline = _settle_baseline(asked, files)
+    Raises:
+        BaselineNotFoundError: there is nothing to rescale with.
+        ConfigError: the baseline was made with another model, or has too few rows.
+    """
+    files, own = settings.files, settings.config
+    baseline = _settle_baseline(config, files)
     if baseline is not None:  # fails if the table has too few rows
-        baseline.row(files.depth if asked.all_layers else num_layers)
+        baseline.row(files.depth if config.all_layers else settings.num_layers)
     # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
-    backend = settings.backend
-    config = replace(asked, num_layers=num_layers, backend=backend, baseline=baseline)
-    return replace(settings, asked=asked, config=config)
+    decided = {name: getattr(own, name) for name in ("num_layers", "dtype", "backend")}
+    return replace(settings, config=replace(config, **decided, baseline=baseline))
+
+
+def with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
+    """Return a configuration with the number format that `auto` stands for."""
+    if config.dtype != "auto":
+        return config
+    return replace(config, dtype=choose_dtype(files.model_type, config.device))
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:

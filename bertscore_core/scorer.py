@@ -15,7 +15,7 @@ import torch
 
 from bertscore_core import tokens
 from bertscore_core.baseline import Baseline, rescale
-from bertscore_core.config import Settings, settle, share_model
+from bertscore_core.config import Settings, settle, share_model, with_dtype
 from bertscore_core.empty_texts import EMPTY_LENGTH, are_empty, score_empty
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import IdfTable, TokenWeights
@@ -26,7 +26,7 @@ from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.lost_device import noticing_a_lost_device
 from bertscore_core.model.switches import set_threads, undisturbed
 from bertscore_core.reasoning import without_reasoning
-from bertscore_core.scorer_config import ScorerConfig, as_config
+from bertscore_core.scorer_config import ScorerConfig, as_config, model_part
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_messages, caveats_of_values
 from bertscore_core.stats.scores import Scores
@@ -403,11 +403,10 @@ class BertScorer:
         return self._engine.queue
 
     def __getstate__(self) -> dict[str, ScorerConfig]:
-        settings: Settings | None = vars(self).get("settings")
-        if settings is None:
+        if "settings" not in vars(self):
             return {"_asked": self._asked}
         # With the values of the baseline, whose file another machine may lack.
-        return {"_asked": replace(settings.asked, baseline=settings.baseline)}
+        return {"_asked": replace(self.config, baseline=self.baseline)}
 
     def __copy__(self) -> "BertScorer":
         other = object.__new__(type(self))
@@ -420,8 +419,16 @@ class BertScorer:
         Raises:
             ConfigError: the configuration differs in more, or there is nothing to rescale with.
         """
+        config = with_dtype(config, self.settings.files)
+        # What was asked for, on both sides: left open by one alone, it may stand for another thing.
+        if model_part(self.config) != model_part(config):
+            raise ConfigError(
+                f"{config.model_name} cannot be scored with the encoder of "
+                f"{self.settings.files.name}: got a configuration that differs in more than "
+                "language and baseline; expected the rest to be equal. Load it by itself."
+            )
         other = copy.copy(self)
-        other.settings = share_model(self.settings, config)
+        other._asked, other.settings = config, share_model(self.settings, config)
         return other
 
     def __repr__(self) -> str:
@@ -436,7 +443,7 @@ class BertScorer:
     @property
     def config(self) -> ScorerConfig:
         """What was asked for, with the number format that `auto` stands for."""
-        return self.settings.asked
+        return replace(self._asked, dtype=self.settings.config.dtype)
 
     @property
     def tokenizer(self) -> TextTokenizer:

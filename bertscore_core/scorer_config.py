@@ -1,8 +1,9 @@
-"""How to score, as the user asks for it: `ScorerConfig`.
+"""How to score: as the user asks for it, `ScorerConfig`; as all workers do it, `WorkerSettings`.
 
 Neither torch nor transformers is needed for it: a process that plans a job need not load them.
 """
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -11,7 +12,8 @@ from bertscore_core.baseline import Baseline
 from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
-from bertscore_core.tokens import REFERENCE_RULES
+from bertscore_core.signature import Signature
+from bertscore_core.tokens import REFERENCE_RULES, FloatArray
 from bertscore_core.windows import LONG_TEXT_RULES
 
 # The same order of sums for any number of threads, in torch's products on x86 CPUs.
@@ -178,3 +180,49 @@ def check_model_name(model: object) -> None:
 def model_part(config: ScorerConfig) -> ScorerConfig:
     """Return a configuration without its language and baseline: what a loaded model depends on."""
     return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The tokens of some rows, on any worker.
+
+    Attributes:
+        config: Names the tokenizer and its truncation.
+        tokenizer: The tokenizer's fingerprint.
+        max_length: Most tokens of a text; longer texts are cut. None for no limit.
+    """
+
+    config: ScorerConfig
+    tokenizer: str
+    max_length: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings(Vocabulary):
+    """How some rows are scored, on any worker: see `Settings.for_workers`.
+
+    Nothing of the configuration is left to the machine.
+
+    Attributes:
+        signature: How the scores are made, without the fingerprint of a counted idf table.
+        weight_bytes: Bytes of its model's weights when it is loaded.
+    """
+
+    signature: Signature
+    weight_bytes: int
+
+    @property
+    def baseline(self) -> FloatArray | None:
+        """Precision, recall and F1 that raw scores are rescaled with; None for none. Shape (3,)."""
+        table = self.config.baseline
+        return table.row(int(self.signature.num_layers)) if isinstance(table, Baseline) else None
+
+    @property
+    def label(self) -> str:
+        """Digest of the signature: 16 hexadecimal digits."""
+        name = self.signature.format().encode("utf-8", "surrogateescape")
+        return hashlib.sha256(name).hexdigest()[:16]
+
+    def final_signature(self, idf: str | None) -> Signature:
+        """Return the signature with the fingerprint of the idf table, or tables, of its rows."""
+        return self.signature if idf is None else replace(self.signature, idf=idf)

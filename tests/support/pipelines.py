@@ -36,7 +36,7 @@ from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
 from bertscore_beam.tune.job import tune_phases
 from bertscore_beam.tune.layer_scores import ScoreParts
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_core import ScorerConfig
+from bertscore_core import ScorerConfig, settle
 
 Build = Callable[[beam.Pipeline], Any]
 
@@ -68,7 +68,8 @@ def pipelines_of(options: RunOptions) -> list[Pipeline]:
             phases = of_idf.idf_phases(chunks, counting, folder, "idf.npz")
             return [Pipeline.of("idf", runner, phases)]
         case TuneOptions():
-            step = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
+            setting = settle(ScorerConfig()).for_workers()
+            step = ScoreParts(setting, folder, options.weightings, scores="")
             return [Pipeline.of("score", runner, tune_phases(step, options.accelerator))]
         case BaselineOptions():
             return list(_baseline_pipelines(options, runner, folder))
@@ -106,7 +107,7 @@ def _baseline_pipelines(
     if options.idf:
         counted = of_baseline.count_phases(folder, ScorerConfig(idf=True))
         yield Pipeline.of("count", scoring, counted)
-    step = ScorePairParts(config=ScorerConfig(), backend="", folder=folder)
+    step = ScorePairParts(setting=settle(ScorerConfig()).for_workers(), folder=folder)
     yield Pipeline.of("score", scoring, of_baseline.score_phases(step, options))
 
 

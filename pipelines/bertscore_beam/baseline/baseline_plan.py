@@ -24,11 +24,9 @@ from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import Head
 from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
-from bertscore_core.config import Settings
 from bertscore_core.errors import ConfigError, SignatureError, UnknownLanguageError, load_json
 from bertscore_core.registry import model_for_language
-from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.signature import Signature
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +39,13 @@ class BaselineModel:
 
     name: str
     languages: frozenset[str]
-    settings: Settings
-    signature: Signature
-
-    @property
-    def config(self) -> ScorerConfig:
-        """The configuration for workers."""
-        return self.settings.config
+    setting: WorkerSettings
 
     @property
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
-        weights = " idf" if self.config.idf else ""
-        return digest_of(self.signature.format() + weights, 16)
+        weights = " idf" if self.setting.config.idf else ""
+        return digest_of(self.setting.signature.format() + weights, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +67,7 @@ class BaselinePlan:
     @property
     def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return describe_unknown_device(self.options, self.scoring.threads, self.models[0].config)
+        return describe_unknown_device(self.options, self.scoring.threads, self.models[0].setting)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -194,7 +186,7 @@ def _check_weights(
     model: BaselineModel, table: str, described: Mapping[str, Mapping[str, Any]]
 ) -> None:
     description = described.get(table.removesuffix(TABLE_SUFFIX), {})
-    made, now = read_made_with(json.dumps(description)), model.signature
+    made, now = read_made_with(json.dumps(description)), model.setting.signature
     if made is None or made.weights == now.weights:
         return
     raise SignatureError(
@@ -277,6 +269,5 @@ def _model(
     return BaselineModel(
         name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),
         languages=frozenset(languages),
-        settings=settings,
-        signature=settings.signature(),
+        setting=settings.for_workers(),
     )

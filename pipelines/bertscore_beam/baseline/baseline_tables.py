@@ -141,7 +141,7 @@ def write_table(
     path = table_path(pairs.language, model.name)
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
-    plan, options, signature = job.plan, job.options, model.signature
+    plan, options, signature = job.plan, job.options, model.setting.signature
     if idf is not None:
         signature = replace(signature, idf=idf.fingerprint)
     description = {
@@ -246,7 +246,7 @@ def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
 
 
 def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
-    shown = f"{model.name} ({model.signature.weights})"
+    shown = f"{model.name} ({model.setting.signature.weights})"
     codes = [code for code in plan.languages if code in model.languages]
     return shown if len(codes) == len(plan.languages) else f"{shown} for {', '.join(codes)}"
 

@@ -167,7 +167,7 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
             moments=f"{moments}/{digest}-{part.name}.npz",
             rows=part.rows,
             digest=part.digest,
-            idf=f"{idf}/{digest}.npz" if model.config.idf else "",
+            idf=f"{idf}/{digest}.npz" if model.setting.config.idf else "",
             corpus=record.digest,
         )
         for part in record.parts
@@ -207,12 +207,10 @@ def _score_with_model(
             there |= {f"{below}/{name}" for name in folder.files(below) if "/" not in name}
         folder.delete(*sorted(there - named))
         pending += [part for part in wanted if part.moments not in there]
-        if model.config.idf and _read_idf(folder, wanted) is None:
+        if model.setting.config.idf and _read_idf(folder, wanted) is None:
             uncounted += wanted
     if pending or uncounted:
-        step = ScorePairParts(
-            config=model.config, backend=model.settings.backend_version, folder=folder
-        )
+        step = ScorePairParts(setting=model.setting, folder=folder)
         below = f"{sources.MOMENTS_FOLDER}/"
         expected = Expected(
             message=f"Scoring {sum(part.rows for part in pending):,} pairs with {model.name}",
@@ -220,7 +218,7 @@ def _score_with_model(
             amounts={part.moments.removeprefix(below): part.rows for part in pending},
             unit="pairs",
         )
-        counting = count_phases(folder, model.config, uncounted) if uncounted else ()
+        counting = count_phases(folder, model.setting.config, uncounted) if uncounted else ()
         phases = (*counting, *score_phases(step, job.options, pending))
         run.do(phases, expected, runner=job.plan.scoring)
     return {

@@ -20,7 +20,7 @@ from bertscore_beam.run.loading import load_scorer
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.scorer import BertScorer
-from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
 from bertscore_core.stats.moments import Moments
 from bertscore_core.tokenizer.tokenization import TextTokenizer
 from bertscore_core.work import Work
@@ -83,13 +83,12 @@ def merge_tables(tables: Iterable[IdfTable]) -> IdfTable:
 class ScorePairParts:
     """The step that scores parts at every layer, writes the sums and yields their paths."""
 
-    config: ScorerConfig
-    backend: str
+    setting: WorkerSettings
     folder: OutputFolder
 
     def open(self) -> Callable[[PairsToScore], Iterator[str]]:
         """Load the scorer."""
-        scorer = load_scorer(self.config, self.backend)
+        scorer = load_scorer(self.setting)
         return partial(_score, scorer=scorer, folder=self.folder)
 
     def name(self, part: PairsToScore) -> str:

@@ -27,7 +27,7 @@ from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import IdfError, load_json
 from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
-from bertscore_core.scorer_config import ScorerConfig, model_part
+from bertscore_core.scorer_config import Vocabulary, model_part
 
 if TYPE_CHECKING:
     from bertscore_core.tokenizer.tokenization import TextTokenizer
@@ -57,21 +57,6 @@ _TOO_MANY = (
 )
 _UNREAD = IdfTables(tables={}, problem=_UNREADABLE)
 """The count of a split that could not be read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
-    """The tokens that are counted.
-
-    Attributes:
-        config: Names the tokenizer and its truncation.
-        tokenizer: The tokenizer's fingerprint, kept in the table.
-        max_length: Tokens at which it cuts, kept in the table.
-    """
-
-    config: ScorerConfig
-    tokenizer: str
-    max_length: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.versions import NOT_THERE, replace_version
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.count_phases import count_phases, save_phase
-from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
+from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
@@ -58,7 +58,7 @@ from bertscore_beam.run.folder import (
 )
 from bertscore_beam.run.job import Run, Say, import_phase
 from bertscore_beam.run.lease import LEASE_FILE
-from bertscore_beam.run.loading import scorer_config, tokenizer_facts
+from bertscore_beam.run.loading import scorer_config, vocabulary_of
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,
@@ -79,6 +79,7 @@ from bertscore_beam.run.text_import import (
     slow_text_warning,
 )
 from bertscore_core.errors import BertScoreError, ConfigError, UnknownLanguageError
+from bertscore_core.scorer_config import Vocabulary
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
 
@@ -249,9 +250,7 @@ def _exists_already_error(options: IdfOptions) -> ConfigError:
 
 
 def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
-    config = scorer_config(options, runner.threads)
-    tokenizer, max_length = ask(tokenizer_facts, config)
-    return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
+    return ask(vocabulary_of, scorer_config(options, runner.threads))
 
 
 def _vocabularies(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:

@@ -22,7 +22,13 @@ from bertscore_beam.dump.languages import language_of
 from bertscore_beam.dump.texts import Text, UnreadableText, answers
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.idf.owners import key_of_all, keys_of_languages
-from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike, Idf, settle_pairs
+from bertscore_beam.pairs.pair_configs import (
+    ByLanguage,
+    ConfigLike,
+    Idf,
+    settings_here,
+    settle_pairs,
+)
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage
 from bertscore_beam.run import counters
 from bertscore_beam.run.run_step import compute_with, ending_with_the_device
@@ -30,6 +36,7 @@ from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import PairTexts, score_texts
 from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core.errors import ConfigError, InputError, unknown_argument
+from bertscore_core.idf import IdfTable
 from bertscore_core.signature import Signature
 from bertscore_core.tokenizer.tokenization import is_encodable
 from bertscore_core.work import Work
@@ -280,7 +287,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
             if name not in _BEAM_OPTIONS:
                 raise unknown_argument(name, sorted(_BEAM_OPTIONS))
         super().__init__(min_batch_size=smallest, max_batch_size=max_batch_size, **options)
-        self.settings = settle_pairs(config, empty=empty, idf=idf)
+        self.idf = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
+        self.configs = settle_pairs(config, empty=empty, idf=self.idf)
         self.fields = {"candidate": candidate_field, "reference": reference_field}
         self.threads: int | None = None  # of each process; else what torch or the config says
         self._memory = ModelMemory()
@@ -305,7 +313,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
         Raises:
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self.settings.on_worker()
+        settings, idf = settings_here(self.configs, self.idf)
         return {
             language: Signature.parse(text) for language, text in settings.signatures(idf).items()
         }
@@ -314,12 +322,11 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
         """Load the scorer and the idf table, once a process; with languages when they are needed.
 
         Raises:
-            ConfigError: This worker's backend has another version than the launcher's.
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
         if self.threads is not None:
             compute_with(self.threads)
-        return InferenceModel(self.fields, self._memory, *self.settings.on_worker())
+        return InferenceModel(self.fields, self._memory, *settings_here(self.configs, self.idf))
 
     def run_inference(
         self,

@@ -1,7 +1,7 @@
 """The configurations of pairs: one for all of them, or one for each language.
 
 They are settled twice. Where the pipeline is built everything is checked that can be; each worker
-settles them again, and reads the weight files for the signatures.
+settles them again, and reads the weight files: the signature of a result is that of its worker.
 """
 
 import dataclasses
@@ -11,12 +11,7 @@ from typing import TypeAlias
 
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
-from bertscore_beam.records.settings import (
-    EVERY_LANGUAGE,
-    LanguageSettings,
-    SettingsByLanguage,
-    check_own_baselines,
-)
+from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
 from bertscore_beam.run.loading import for_unseen_workers
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import settle_sharing
@@ -54,48 +49,34 @@ class ByLanguage:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerConfigs:
-    """The configurations that go to the workers, with what could differ between workers settled.
+def settings_here(
+    configs: Mapping[str, ScorerConfig], idf: IdfTables | str | None
+) -> tuple[SettingsByLanguage, IdfTables | None]:
+    """Return the settings of pairs, signed as this process scores, and their idf tables.
 
-    Attributes:
-        configs: The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
-        backends: The backend of each, with its version, which the workers must have.
-        idf: The idf tables, or the path of a file of them; None without idf.
+    Reads the weight files.
+
+    Raises:
+        IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
     """
-
-    configs: Mapping[str, ScorerConfig]
-    backends: Mapping[str, str]
-    idf: IdfTables | str | None
-
-    @property
-    def rescaled(self) -> bool:
-        """Whether the scores are rescaled."""
-        return any(config.rescale for config in self.configs.values())
-
-    @property
-    def windowed(self) -> bool:
-        """Whether long texts are scored in windows."""
-        return any(config.long_text == "windows" for config in self.configs.values())
-
-    def on_worker(self) -> tuple[SettingsByLanguage, IdfTables | None]:
-        """Return the settings with their signatures, and the idf tables, which fit them.
-
-        Reads the weight files.
-        """
-        settled = _settled(self.configs)
-        by_language = {}
-        for language, settings in settled.items():
-            made = LanguageSettings.of(settings)
-            signature = replace(made.signature, backend=self.backends[language])
-            by_language[language] = replace(made, signature=signature)
-        idf = load_idf(self.idf) if isinstance(self.idf, str) else self.idf
-        _check_idf(idf, settled)
-        return SettingsByLanguage(by_language=by_language, rescaled=self.rescaled), idf
+    settled = _settled(configs)
+    tables = load_idf(idf) if isinstance(idf, str) else idf
+    _check_idf(tables, settled)
+    settings = SettingsByLanguage(
+        by_language={language: own.for_workers() for language, own in settled.items()},
+        rescaled=any(config.rescale for config in configs.values()),
+    )
+    return settings, tables
 
 
-def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf) -> WorkerConfigs:
-    """Check configurations, and settle what could differ between workers."""
+def settle_pairs(
+    config: ConfigLike | ByLanguage, *, empty: str | None, idf: IdfTables | str | None
+) -> dict[str, ScorerConfig]:
+    """Check configurations, and settle what could differ between workers.
+
+    Returns:
+        The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
+    """
     by_language: ByLanguage | None = None
     given: Mapping[str, ConfigLike]
     if isinstance(config, ByLanguage):
@@ -115,13 +96,8 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
     settled = _settled(configs)
     if by_language and not by_language.allow_shared_baseline:
         check_own_baselines({name: own.config for name, own in settled.items()})
-    tables = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
-    _check_idf(tables, settled)
-    return WorkerConfigs(
-        configs={language: settings.config for language, settings in settled.items()},
-        backends={language: settings.backend_version for language, settings in settled.items()},
-        idf=tables,
-    )
+    _check_idf(idf, settled)
+    return {language: settings.config for language, settings in settled.items()}
 
 
 def _check_idf(idf: IdfTables | str | None, settled: Mapping[str, Settings]) -> None:

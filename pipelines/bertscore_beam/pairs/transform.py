@@ -76,10 +76,12 @@ class ScorePairs(beam.PTransform):
         handler = copy.copy(self._handler)
         if not handler.share_model_across_processes():
             handler.threads = threads_on_service(pairs.pipeline.options)
-        roles, settings = handler.fields, handler.settings
+        roles, configs = handler.fields, handler.configs.values()
+        is_rescaled = any(config.rescale for config in configs)
+        is_windowed = any(config.long_text == "windows" for config in configs)
         left_out = {
-            *(() if settings.rescaled else columns.RAW_SCORES.values()),
-            *(() if settings.windowed else (columns.WINDOWS,)),
+            *(() if is_rescaled else columns.RAW_SCORES.values()),
+            *(() if is_windowed else (columns.WINDOWS,)),
             *(() if "language" in roles else (columns.SIGNATURE,)),
         }
         names = [name for name in OUTPUT_COLUMNS if name not in left_out]

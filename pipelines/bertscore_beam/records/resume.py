@@ -8,7 +8,7 @@ is a function of its split and the signature.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ class FolderDiff:
     """An output folder compared with a plan.
 
     Attributes:
+        found: The parts of the folder.
         done: Splits whose parts are there, in the order of the plan.
         to_do: The others. Their workers take what is staged of them, or still valid.
         left: Parts of inputs that are not in the plan: missing, renamed or rejected. They stay: a
@@ -55,9 +56,15 @@ class FolderDiff:
             other sizes, nothing stays but the scores that rows take from them.
     """
 
+    plan: Plan
+    found: FoundParts
     done: tuple[Split, ...]
     to_do: tuple[Split, ...]
     left: tuple[str, ...]
+
+    def records(self) -> Iterator[PartRecord]:
+        """Yield the records of the parts that are done."""
+        return (self.found.records[split.part_name] for split in self.done)
 
 
 def compare_with_plan(
@@ -98,7 +105,7 @@ def compare_with_plan(
         (done if is_done(split) else to_do).append(split)
     inputs = {split.input_name for split in plan.splits}
     left = (name for name in found.records if input_of(name) not in inputs)
-    return FolderDiff(tuple(done), tuple(to_do), tuple(sorted(left)))
+    return FolderDiff(plan, found, tuple(done), tuple(to_do), tuple(sorted(left)))
 
 
 def input_of(part_name: str) -> str:

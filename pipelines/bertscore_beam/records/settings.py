@@ -3,69 +3,18 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError, IdfError
-from bertscore_core.idf import IdfTable
 from bertscore_core.registry import known_languages
-from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.signature import Signature
-from bertscore_core.tokens import FloatArray
-
-if TYPE_CHECKING:
-    from bertscore_core.config import Settings
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
 
 EVERY_LANGUAGE = ""
 """Stands for the language of all rows in a run without a column of languages."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageSettings:
-    """How the rows of one language are scored, on any worker.
-
-    Attributes:
-        config: The configuration, of which nothing is left to the machine.
-        signature: How the scores are made, without the fingerprint of a counted idf table.
-        max_length: Most tokens of a text; longer texts are cut. None for no limit.
-        weight_bytes: Bytes of its model's weights when it is loaded.
-    """
-
-    config: ScorerConfig
-    signature: Signature
-    max_length: int | None
-    weight_bytes: int
-
-    @classmethod
-    def of(cls, settings: "Settings") -> "LanguageSettings":
-        """Return for workers what a launcher has settled. Reads the weight files."""
-        return cls(
-            config=settings.config,
-            signature=settings.signature(),
-            max_length=settings.tokenizer.max_length,
-            weight_bytes=settings.files.loaded_bytes(),
-        )
-
-    @property
-    def baseline(self) -> FloatArray | None:
-        """Precision, recall and F1 that raw scores are rescaled with; None for none. Shape (3,)."""
-        table = self.config.baseline
-        return table.row(int(self.signature.num_layers)) if isinstance(table, Baseline) else None
-
-    def final_signature(self, idf: IdfTable | IdfTables | None) -> Signature:
-        """Return the signature with the fingerprint of the idf table, or tables, of its rows."""
-        if idf is None:
-            return self.signature
-        return dataclasses.replace(self.signature, idf=idf.fingerprint)
-
-    @property
-    def label(self) -> str:
-        """Digest of the signature: 16 hexadecimal digits."""
-        return digest_of(self.signature.format(), 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +28,7 @@ class SettingsByLanguage:
         rescaled: Whether the scores are rescaled, which is the same for all languages.
     """
 
-    by_language: Mapping[str, LanguageSettings] = field(default_factory=dict)
+    by_language: Mapping[str, WorkerSettings] = field(default_factory=dict)
     missing: Mapping[str, Reason] = field(default_factory=dict)
     rescaled: bool = False
 
@@ -106,7 +55,7 @@ class SettingsByLanguage:
         return any(own.config.strip_reasoning for own in self.by_language.values())
 
     @property
-    def sole(self) -> LanguageSettings | None:
+    def sole(self) -> WorkerSettings | None:
         """The settings of all rows; None in a run with a column of languages."""
         return self.by_language.get(EVERY_LANGUAGE)
 
@@ -114,7 +63,7 @@ class SettingsByLanguage:
         """Return the signature of each language, with the fingerprint of its idf table."""
         made = {}
         for language, setting in sorted(self.by_language.items()):
-            tables = None if idf is None else idf.for_language(language)
+            tables = None if idf is None else idf.for_language(language).fingerprint
             made[language] = setting.final_signature(tables).format()
         return made
 
@@ -204,4 +153,4 @@ def check_given_idf(tables: IdfTables, settings: SettingsByLanguage) -> None:
             "--language-column as here."
         )
     for language, setting in settings.by_language.items():
-        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        tables.check_fits(setting.tokenizer, setting.max_length, language)

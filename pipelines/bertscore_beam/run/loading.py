@@ -32,7 +32,7 @@ from bertscore_core.registry import (
     model_for_language,
     parse_layers,
 )
-from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.scorer_config import ScorerConfig, Vocabulary, WorkerSettings
 
 if TYPE_CHECKING:
     from bertscore_core.config import Settings
@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def load_scorer(
-    config: ScorerConfig, backend: str, queue: "DeviceQueue | None" = None
-) -> "BertScorer":
-    """Load a scorer on a worker.
+def load_scorer(setting: WorkerSettings, queue: "DeviceQueue | None" = None) -> "BertScorer":
+    """Load the scorer of a setting on a worker.
 
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
@@ -54,8 +52,8 @@ def load_scorer(
     with activity.report_status("loading the model"):
         from bertscore_core.scorer import BertScorer  # here, since it takes seconds
 
-        scorer = BertScorer(config, queue=queue)
-    own_backend = scorer.settings.backend_version
+        scorer = BertScorer(setting.config, queue=queue)
+    own_backend, backend = scorer.settings.backend_version, setting.signature.backend
     if own_backend != backend:
         raise ConfigError(
             f"this worker runs the encoder on {own_backend}, and the job's scores are signed "
@@ -195,7 +193,7 @@ def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
 
 
 def describe_unknown_device(
-    options: EncoderOptions, threads: int | None, config: ScorerConfig
+    options: EncoderOptions, threads: int | None, setting: WorkerSettings
 ) -> str | None:
     """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
 
@@ -205,6 +203,7 @@ def describe_unknown_device(
     is_chosen = options.device != "auto" or options.backend != "auto"
     if threads is not None or is_chosen or options.accelerator is not None:
         return None
+    config = setting.config
     unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
     on_cpu = ask(_settled_backend, replace(config, device="cpu", backend="auto"))
     if on_cpu == config.backend:
@@ -221,8 +220,8 @@ def _settled_backend(config: ScorerConfig) -> str:
     return settle(config).backend
 
 
-def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
-    """Return the fingerprint of a tokenizer, and the most tokens of a text; None for no limit.
+def vocabulary_of(config: ScorerConfig) -> Vocabulary:
+    """Return the tokens of a configuration, of which neither layer nor backend need be known.
 
     Raises:
         BertScoreError: The model is not known, or its tokenizer cannot be used.
@@ -230,7 +229,9 @@ def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
     from bertscore_core.config import settle_tokenizer
 
     tokenizer = settle_tokenizer(config)
-    return tokenizer.fingerprint, tokenizer.max_length
+    return Vocabulary(
+        config=config, tokenizer=tokenizer.fingerprint, max_length=tokenizer.max_length
+    )
 
 
 def _model_name(options: TextOptions) -> str | None:

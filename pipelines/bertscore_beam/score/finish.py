@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import read_plan
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
@@ -51,41 +50,20 @@ FAILED_FOLDER = f"{WORK_FOLDER}/failed"
 """Where the summary of a run lies that is no success, in a folder that holds one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriedRun:
-    """A run whose splits have all been tried, compared with its plan.
-
-    Attributes:
-        plan: The plan.
-        found: The parts that it may publish: what is published, and what it has made or kept.
-        diff: Both compared.
-    """
-
-    plan: Plan
-    found: FoundParts
-    diff: FolderDiff
-
-    def records(self) -> Iterator[PartRecord]:
-        """Yield the records of the parts that are there and valid."""
-        return (self.found.records[split.part_name] for split in self.diff.done)
-
-    def entries(self, spec: ScoreSpec) -> Iterator[Entry]:
-        """Return what is to be published of parts.
-
-        Parts of missing inputs stay, and those whose splits could not be scored this time.
-        """
-        planned = (split.part_name for split in self.plan.splits)
-        names = (name for name in planned if not spec.replaces or name in self.found.records)
-        return entries_of_parts(self.found, chain(names, spec.left), spec.below)
-
-
-def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> TriedRun:
+def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> FolderDiff:
     """Compare a run with its plan when all splits have been tried.
+
+    It is done where groups are read, and again where the run is judged, by another worker perhaps:
+    what it finds may be as large as the plan, and only small things pass from phase to phase.
 
     Args:
         spec: The run.
         idf: Its idf tables.
         made: The records of the parts that its workers have made, or kept.
+
+    Returns:
+        The comparison, whose parts are those that may be published: what is published, and what the
+        run has made or kept.
     """
     folder = spec.folder
     path, digest = spec.plan(PLAN)
@@ -96,7 +74,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]
     found = replace(found, records={**earlier, **tried})
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
-    return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, made=tried.keys()))
+    return compare_with_plan(*given, made=tried.keys())
 
 
 def valid_records(spec: ScoreSpec, tried: TriedSplits) -> Iterator[PartRecord]:
@@ -121,7 +99,7 @@ def judge_run(spec: ScoreSpec, tried: TriedSplits, groups: PartStatistics | None
     idf, problem = tables_of_run(spec)
     run = look_over(spec, idf, tried.records)
     check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
-    missing, records = run.diff.to_do, run.found.records
+    missing, records = run.to_do, run.found.records
     untouched = (records[split.part_name] for split in missing if split.part_name in records)
     signatures = spec.settings.signatures(idf)
     summary = summarize(
@@ -147,7 +125,7 @@ def judge_run(spec: ScoreSpec, tried: TriedSplits, groups: PartStatistics | None
     if run.plan.rejected_files or missing:
         failures = dict(tried.totals.failures)
         files[FILES_FILE] = rejected_files(run.plan.rejected_files, missing, failures)
-    entries = chain(run.entries(spec), _entries_of_idf(run.found, spec.idf.name))
+    entries = chain(_entries_of_run(spec, run), _entries_of_idf(run.found, spec.idf.name))
     begin_to_publish(spec, run.found, entries, files, summary, spec.settings.signed(idf))
 
 
@@ -192,6 +170,16 @@ def entries_of_parts(found: FoundParts, names: Iterable[str], below: str) -> Ite
             yield from found.entries(name)
 
 
+def _entries_of_run(spec: ScoreSpec, run: FolderDiff) -> Iterator[Entry]:
+    """Return what is to be published of parts.
+
+    Parts of missing inputs stay, and those whose splits could not be scored this time.
+    """
+    planned = (split.part_name for split in run.plan.splits)
+    names = (name for name in planned if not spec.replaces or name in run.found.records)
+    return entries_of_parts(run.found, chain(names, spec.left), spec.below)
+
+
 def _entries_of_idf(found: FoundParts, idf: str) -> Iterator[Entry]:
     """Yield the idf tables and their note; there are none without all files."""
     for name, at in ((IDF_FILE, idf), (note_path(IDF_FILE), note_path(idf))):
@@ -219,7 +207,7 @@ def add_groups(summary: dict[str, Any], spec: RunSpec, rows: list[GroupRow]) -> 
     return {GROUPS_FILE: table} if table else {}
 
 
-def _describe_metrics(spec: ScoreSpec, run: TriedRun, rows: list[GroupRow]) -> dict[str, Any]:
+def _describe_metrics(spec: ScoreSpec, run: FolderDiff, rows: list[GroupRow]) -> dict[str, Any]:
     """Return the other metrics over all rows, and how they were made."""
     languages, sole = sorted(spec.settings.by_language), spec.settings.sole
     languages = languages if sole is None else [sole.config.language or ""]

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from bertscore_beam.dump.plan import Plan, shape_digest
 from bertscore_beam.files.checked import digest_of
-from bertscore_beam.idf.counting import Counting, Vocabulary
+from bertscore_beam.idf.counting import Counting
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf, note_path
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.records.records import IDF_FILE
@@ -47,7 +47,7 @@ def find_idf(
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:
     counted = {key.language for key in tables.tables}
     for language, setting in settings.by_language.items():
-        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        tables.check_fits(setting.tokenizer, setting.max_length, language)
         if language not in counted and (
             language in plan.census.languages or not settings.by_column
         ):
@@ -56,16 +56,8 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage)
 
 def counting_of(spec: ScoreSpec) -> Counting:
     """Return what is counted for the idf tables of a run."""
-    vocabularies = {
-        language: Vocabulary(
-            config=setting.config,
-            tokenizer=setting.signature.tokenizer,
-            max_length=setting.max_length,
-        )
-        for language, setting in spec.settings.by_language.items()
-    }
     return Counting(
-        vocabularies=vocabularies,
+        vocabularies=spec.settings.by_language,
         fields=spec.fields,
         corpus=spec.corpus,
         buckets=num_buckets(spec.start.about_rows),

@@ -11,9 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bertscore_beam.records.settings import LanguageSettings
 from bertscore_beam.run.loading import load_scorer
-from bertscore_core.scorer_config import ScorerConfig, model_part
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings, model_part
 
 if TYPE_CHECKING:
     from bertscore_core.model.device import DeviceQueue
@@ -75,13 +74,13 @@ class LoadedScorers:
         self._queue: DeviceQueue | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, setting: LanguageSettings) -> "BertScorer":
+    def __call__(self, setting: WorkerSettings) -> "BertScorer":
         """Return the scorer of a setting."""
         model = model_part(setting.config)
         with self._lock:
             if model not in self._loaded:
                 self._make_room(setting)
-                scorer = load_scorer(setting.config, setting.signature.backend, self._queue)
+                scorer = load_scorer(setting, self._queue)
                 self._queue = scorer.queue
                 self._loaded[model] = _LoadedModel(size=setting.weight_bytes, scorer=scorer)
             self._loaded.move_to_end(model)
@@ -90,11 +89,11 @@ class LoadedScorers:
                 loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
             return loaded.by_label[setting.label]
 
-    def has(self, setting: LanguageSettings) -> bool:
+    def has(self, setting: WorkerSettings) -> bool:
         """Tell whether the model of a setting is loaded."""
         return model_part(setting.config) in self._loaded
 
-    def _make_room(self, setting: LanguageSettings) -> None:
+    def _make_room(self, setting: WorkerSettings) -> None:
         bound = self._memory.bound(setting.config.device)
         while self._loaded and bound < setting.weight_bytes + sum(
             loaded.size for loaded in self._loaded.values()

@@ -97,7 +97,7 @@ class ScorePlan:
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
-        return describe_unknown_device(self.options, self.runner.threads, setting.config)
+        return describe_unknown_device(self.options, self.runner.threads, setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +269,7 @@ def _find_reuse(
         return None, None
     if given_idf is not None:
         signatures = [
-            settings.by_language[key.language].final_signature(table)
+            settings.by_language[key.language].final_signature(table.fingerprint)
             for key, table in given_idf.tables.items()
             if key.language in settings.by_language
         ]
@@ -361,8 +361,7 @@ def _run_start(
     planned: ScorePlan, found: FoundParts, diff: FolderDiff, gone: Sequence[str]
 ) -> RunStart:
     options, plan = planned.options, planned.plan
-    done = (found.records[split.part_name] for split in diff.done)
-    carried = sum(map(Totals.of_record, done), Totals())
+    carried = sum(map(Totals.of_record, diff.records()), Totals())
     left = sum(found.records[name].num_rows for name in diff.left)
     earlier = sum(record.num_rows for record in found.records.values())
     return RunStart(

@@ -31,11 +31,13 @@ from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.table import num_tokenized
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.row_scores import KEPT, SignedRows, reasons_of, values_in
-from bertscore_beam.records.settings import LanguageSettings, SettingsByLanguage
+from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
 from bertscore_core.baseline import rescale
 from bertscore_core.idf import IdfTable
+from bertscore_core.scorer_config import WorkerSettings
+from bertscore_core.signature import Signature
 from bertscore_core.stats.scores import Scores
 from bertscore_core.work import Work
 
@@ -152,9 +154,13 @@ def _all_are_texts(candidates: Sequence[Text], references: Sequence[Sequence[Tex
 class _RowsOfSetting:
     """The positions of rows that are scored with one setting and one idf table, ascending."""
 
-    setting: LanguageSettings
+    setting: WorkerSettings
     idf: IdfTable | None
     rows: npt.NDArray[np.int64]
+
+    @property
+    def signature(self) -> Signature:
+        return self.setting.final_signature(None if self.idf is None else self.idf.fingerprint)
 
 
 class RowProgress:
@@ -208,9 +214,7 @@ def score_table(
     texts, subsets = rows_by_setting(scorers, texts, row_keys(rows), settings, idf)
     of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
     digests = digest_texts(rows.candidates, rows.references)
-    signed = SignedRows.of(
-        len(rows), [(subset.rows, subset.setting.final_signature(subset.idf)) for subset in subsets]
-    )
+    signed = SignedRows.of(len(rows), [(subset.rows, subset.signature) for subset in subsets])
     found = None if find is None else find(digests, signed)
     pairs = _score_subsets(scorers, texts, subsets, found, progress)
     return with_scores(

@@ -217,7 +217,8 @@ def with_scores(
         present = signatures.keys() & set(languages)
         metadata = metadata_by_language({name: signatures[name] for name in sorted(present)})
     else:
-        metadata = part_metadata(settings.sole.final_signature(idf))
+        fingerprint = None if idf is None else idf.fingerprint
+        metadata = part_metadata(settings.sole.final_signature(fingerprint))
     others = 0
     if settings.script_language:
         firsts = [group[0] for group in rows.countable if group]

@@ -14,12 +14,7 @@ from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.settings import (
-    EVERY_LANGUAGE,
-    LanguageSettings,
-    SettingsByLanguage,
-    check_own_baselines,
-)
+from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
 from bertscore_beam.run.loading import scorer_config, settle_workers
 from bertscore_beam.run.pool import ask
 from bertscore_core.errors import (
@@ -28,7 +23,7 @@ from bertscore_core.errors import (
     ConfigError,
     UnknownLanguageError,
 )
-from bertscore_core.scorer_config import ScorerConfig, model_part
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings, model_part
 
 if TYPE_CHECKING:
     from bertscore_core.config import Settings
@@ -90,7 +85,7 @@ def _settle_each(
     """
     alone, named = options.language_column is None, _named(options)
     models: dict[ScorerConfig, Settings] = {}
-    by_language: dict[str, LanguageSettings] = {}
+    by_language: dict[str, WorkerSettings] = {}
     missing: dict[str, Reason] = {}
     errors = []
     for language in languages:
@@ -109,7 +104,7 @@ def _settle_each(
             missing[language] = reason
             errors.append(str(error))
         else:
-            by_language[language] = LanguageSettings.of(settings)
+            by_language[language] = settings.for_workers()
     settled = SettingsByLanguage(by_language=by_language, missing=missing, rescaled=options.rescale)
     return settled, errors
 

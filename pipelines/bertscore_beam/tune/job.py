@@ -73,7 +73,7 @@ def tune_job(options: TuneOptions, run: Run) -> Outcome:
         run.say(f"{name} is left out: {why}")
     if plan.device_note is not None:
         run.say(f"The encoder runs on {plan.device_note}")
-    scores = {model.digest: _score_with_model(plan, folder, model, run) for model in plan.models}
+    scores = {own.setting.label: _score_with_model(plan, folder, own, run) for own in plan.models}
     others = other_scores(plan, run.say)
     run.say("Comparing the scores with people ...")
     results = evaluate(plan, scores, others)
@@ -92,7 +92,7 @@ def tune_job(options: TuneOptions, run: Run) -> Outcome:
 def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     """Check everything a run needs."""
     models, missing = _models(options, runner)
-    if len({model.digest for model in models}) < len(models):
+    if len({model.setting.label for model in models}) < len(models):
         raise ConfigError(
             f"two of the models are the same: got {', '.join(model.name for model in models)}; "
             "expected different ones. Leave one out."
@@ -166,9 +166,8 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     for layer in layers:
         check_layer(layer, files.depth, files.name)
     return TuneModel(
-        name=files.name,
-        settings=settings,
-        signature=settings.signature(),
+        setting=settings.for_workers(),
+        tokenizer=settings.tokenizer,
         layers=layers,
         default=None if files.spec is None else files.spec.num_layers,
     )
@@ -214,14 +213,13 @@ def _score_with_model(
     # The names say of which texts the scores are, and how made.
     how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
     corpus = parts[0].name.partition("-")[0]
-    groups = range(len(plan.judgements.names)) if model.config.idf else ()
+    groups = range(len(plan.judgements.names)) if model.setting.config.idf else ()
     scoring = ScoreParts(
-        config=model.config,
-        backend=model.settings.backend_version,
+        setting=model.setting,
         folder=folder,
         weightings=weightings,
-        scores=f"{SCORES_FOLDER}/{model.digest}/{how}",
-        idf=tuple(f"{IDF_FOLDER}/{model.digest}/{corpus}-{group}.npz" for group in groups),
+        scores=f"{SCORES_FOLDER}/{model.setting.label}/{how}",
+        idf=tuple(f"{IDF_FOLDER}/{model.setting.label}/{corpus}-{group}.npz" for group in groups),
     )
     present = {f"{SCORES_FOLDER}/{name}" for name in folder.files(SCORES_FOLDER)}
     pending = [part for part in parts if scoring.name(part) not in present]
@@ -254,7 +252,7 @@ def _count_idf(
         if not folder.exists(path):
             rows = judgements.of_group(group)
             texts = [text for row in rows for text in judgements.references[row]]
-            folder.write(path, model.settings.tokenizer.count_documents(texts).to_bytes())
+            folder.write(path, model.tokenizer.count_documents(texts).to_bytes())
 
 
 def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:

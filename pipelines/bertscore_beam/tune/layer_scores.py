@@ -16,7 +16,7 @@ from bertscore_beam.run.loading import load_scorer
 from bertscore_beam.tune.tune_options import Weighting
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer import BertScorer
-from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.scorer_config import WorkerSettings
 from bertscore_core.tokens import FloatArray
 from bertscore_core.work import Work
 
@@ -64,8 +64,7 @@ class ScoreParts:
         idf: Paths of the idf tables of all groups, below that of the run; none without idf.
     """
 
-    config: ScorerConfig
-    backend: str
+    setting: WorkerSettings
     folder: OutputFolder
     weightings: tuple[Weighting, ...]
     scores: str
@@ -73,7 +72,7 @@ class ScoreParts:
 
     def open(self) -> Callable[[Part], Iterator[str]]:
         """Load the scorer; its backend must be of the version that the job has."""
-        return partial(self._score, load_scorer(self.config, self.backend))
+        return partial(self._score, load_scorer(self.setting))
 
     def name(self, part: Part) -> str:
         """Return the path of the scores, which no other part has."""

@@ -68,7 +68,7 @@ def summary_of(
         "recommended": results.recommended,
         "missing": list(plan.missing),
         "signatures": {
-            **{model.name: model.signature.format() for model in plan.models},
+            **{model.name: model.setting.signature.format() for model in plan.models},
             **{metric.name: metric.signature for metric in plan.own_metrics},
         },
         "registry": registry,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertscore_beam.files.checked import digest_of
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.run.folder import MANIFEST_FOLDER
 from bertscore_beam.run.loading import describe_unknown_device
@@ -11,9 +10,8 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import Part
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_core.config import Settings
-from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.signature import Signature
+from bertscore_core.scorer_config import WorkerSettings
+from bertscore_core.tokenizer.tokenization import TextTokenizer
 
 IDENTITY = {"command": "tune", "layout": "1"}
 """What must be equal for two runs to share a folder: scores are found by their names. The layout is
@@ -26,37 +24,30 @@ class TuneModel:
     """A model to compare.
 
     Attributes:
-        settings: How it scores: every layer as that layer alone would.
-        signature: How its scores are made, apart from layer and idf table.
+        setting: How it scores: every layer as that layer alone would.
         layers: Layers to compare.
         default: The registry's layer; None if it has none.
     """
 
-    name: str
-    settings: Settings
-    signature: Signature
+    setting: WorkerSettings
+    tokenizer: TextTokenizer
     layers: tuple[int, ...]
     default: int | None
 
     @property
-    def config(self) -> ScorerConfig:
-        """The configuration for workers."""
-        return self.settings.config
+    def name(self) -> str:
+        """Its name, as in signatures."""
+        return self.setting.signature.model
 
     @property
     def parameters(self) -> int:
         """Number of parameters in its files, also of layers that are cut off."""
-        return self.settings.files.loaded_bytes() // 4
+        return self.setting.weight_bytes // 4
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all of them in memory; OpenVINO keeps them in float32."""
-        return self.parameters * (2 if self.signature.dtype.endswith("-true") else 4)
-
-    @property
-    def digest(self) -> str:
-        """Digest of how scores are made. 16 hexadecimal digits."""
-        return digest_of(self.signature.format(), 16)
+        return self.parameters * (2 if self.setting.signature.dtype.endswith("-true") else 4)
 
 
 def cut_parts(judgements: Judgements, rows: int) -> tuple[Part, ...]:
@@ -86,4 +77,4 @@ class TunePlan:
     @property
     def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return describe_unknown_device(self.options, self.runner.threads, self.models[0].config)
+        return describe_unknown_device(self.options, self.runner.threads, self.models[0].setting)

@@ -97,7 +97,7 @@ def compared(
 ) -> SettingScores:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
     settings = [
-        Setting(model.name, layer, measure, *weighting, model.digest)
+        Setting(model.name, layer, measure, *weighting, model.setting.label)
         for model in plan.models
         for weighting in plan.options.weightings
         for layer in model.layers
@@ -107,7 +107,7 @@ def compared(
     values = [
         with_ties(
             plan.judgements,
-            scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements)),
+            scores[model.setting.label].values[:, model.layers].reshape(-1, len(plan.judgements)),
         )
         for model in plan.models
     ]
@@ -432,7 +432,7 @@ def _recommend(
     idf = plan.options.weightings[0].idf
     statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
-        f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}
+        f1 = {"digest": model.setting.label, "matching": "greedy", "measure": "f1"}
         own = sides.find(**f1, idf=idf)
         known = [number for number in own if np.isfinite(agreement.values[number])]
         if not known:
@@ -444,10 +444,10 @@ def _recommend(
         default = layers.index(model.default) if model.default in layers else None
         advised = best if default not in not_below else default
         low, high = intervals[advised].tolist()
-        seconds = scores[model.digest].seconds
+        seconds = scores[model.setting.label].seconds
         row: Row = {
             "model": model.name,
-            "weights": model.signature.weights,
+            "weights": model.setting.signature.weights,
             # The registry's layer, unless another is significantly above it.
             "layer": layers[advised],
             "idf": idf,

@@ -84,7 +84,7 @@ def test_where_pairs_are_scored_is_checked_before_any_work(tmp_path, changes, wo
     if words == NO_DEVICE:
         device = options(tmp_path, device="cuda", **changes)
         (model,) = prepare_baseline(device, Runner.of(device)).models
-        assert model.config.device == "cuda"
+        assert model.setting.config.device == "cuda"
 
 
 def test_without_a_model_each_language_gets_the_one_that_score_takes(tmp_path):

@@ -11,12 +11,13 @@ import pytest
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.idf.counting import Counting, Vocabulary, count_from_bytes, count_to_bytes
+from bertscore_beam.idf.counting import Counting, count_from_bytes, count_to_bytes
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_core import IdfError, ScorerConfig
 from bertscore_core.idf import CountedRows, DocumentFrequencies
+from bertscore_core.scorer_config import Vocabulary
 from tests.pipelines.records.test_records import splits_of
 
 FIELDS = TableFields(reference_column="reference", key=("doc", "part"), group=("set",))

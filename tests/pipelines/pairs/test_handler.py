@@ -118,9 +118,9 @@ def test_idf_table_that_does_not_fit_is_found_as_soon_as_it_is_seen(tmp_path):
 
 
 def test_backend_is_left_to_the_workers_device_unless_that_is_known():
-    assert BertScoreModelHandler(ScorerConfig()).settings.configs[""].backend == "torch"
+    assert BertScoreModelHandler(ScorerConfig()).configs[""].backend == "torch"
     known = BertScorer(CONFIG).settings.backend
-    assert BertScoreModelHandler(CONFIG).settings.configs[""].backend == known
+    assert BertScoreModelHandler(CONFIG).configs[""].backend == known
 
 
 @pytest.mark.parametrize(

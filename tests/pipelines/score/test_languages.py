@@ -15,7 +15,6 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.settings import LanguageSettings
 from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.output import DONE, UNUSABLE
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
@@ -290,7 +289,7 @@ def test_a_worker_keeps_models_within_its_memory(tiny_folder):
     def setting(family, layers):
         model = {"model": str(tiny_folder(family)), "num_layers": layers, "max_length": 40}
         config = ScorerConfig(device="cpu", **model)
-        return replace(LanguageSettings.of(settle(config)), weight_bytes=100)
+        return replace(settle(config).for_workers(), weight_bytes=100)
 
     first, second, third = setting("bert", 1), setting("bert", 2), setting("roberta", 1)
     scorers = LoadedScorers(ModelMemory(limit=250))
