@@ -13,7 +13,7 @@ from pathlib import PurePath
 from fsspec.utils import glob_translate
 
 from bertscore_beam.cli.show import named, output_mode, report, say, warn
-from bertscore_beam.dump.formats import Format
+from bertscore_beam.dump.formats import HEAD_BYTES, Format, suffix_of
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.text.to_parquet import write_line_files
@@ -58,7 +58,7 @@ def _score(job: str, options: ScoreOptions) -> int:
             f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Leave it out, or "
             "give the texts in a Parquet file as --input, and a folder as --output."
         )
-    if options.text_format:
+    if options.output_ending:
         with before_work(), reaching("--output", options.output):
             _check_file(options)
     if options.segments and output_mode().json:
@@ -96,12 +96,8 @@ def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
 
     Standard input, which can be read once, becomes a file first.
     """
-    spooled = f"{folder}/texts/stdin"
     sides = options.candidates, options.references
-    if any(STANDARD in side for side in sides):
-        os.mkdir(os.path.dirname(spooled))
-        with open(0, "rb", closefd=False) as source, open(spooled, "wb") as sink:
-            shutil.copyfileobj(source, sink)
+    spooled = _spooled(f"{folder}/texts") if any(STANDARD in side for side in sides) else STANDARD
     candidates, references = (
         tuple(spooled if path == STANDARD else path for path in side) for side in sides
     )
@@ -109,16 +105,24 @@ def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
         with before_work(), reaching("candidates and references", *options.input):
             dump = write_line_files(candidates, references, folder)
     except InputError as error:
-        message = str(error).replace(spooled, "standard input")
-        if "standard input" in message and " compression;" in message:
-            message = message.partition("; expected")[0] + (
-                "; expected plain text. Unpack it first, as in zcat FILE | bertscore-beam score "
-                "-c - ..."
-            )
-        raise InputError(message) from error
+        if spooled == STANDARD:
+            raise
+        raise InputError(str(error).replace(spooled, "standard input")) from error
     return replace(
         options, candidates=candidates, references=references, input=dump, input_format="parquet"
     )
+
+
+def _spooled(folder: str) -> str:
+    """Write standard input to a file, named by its compression, and return its path."""
+    os.mkdir(folder)
+    with open(0, "rb", closefd=False) as source:
+        head = source.read(HEAD_BYTES)
+        path = f"{folder}/stdin{suffix_of(head)}"
+        with open(path, "wb") as sink:
+            sink.write(head)
+            shutil.copyfileobj(source, sink)
+    return path
 
 
 def _systems_first(options: ScoreOptions, outcome: Outcome) -> Outcome:
@@ -162,9 +166,9 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
     try:
         outcome = _outcome_of(job, replace(options, output=below, segments=False))
         is_scored = not options.dry_run and outcome.status in (DONE, TOO_MANY_REJECTS)
-        if is_scored and options.text_format:
+        if is_scored and options.output_ending:
             with open(f"{folder}/rows", "wb") as sink:
-                PublishedRows.of(below, inputs).write(sink, Format(options.text_format))
+                PublishedRows.of(below, inputs).write(sink, Format(options.output_ending))
             with reaching("--output", options.output):
                 copy_atomically(options.output, f"{folder}/rows")
         if is_scored and options.segments:
@@ -173,8 +177,12 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
     except Exception as error:
         error.add_note(NOTHING_KEPT)
         raise
-    target = mask_credentials(options.output) if options.text_format else ""
-    shown = _retold(_systems_first(options, outcome), below, target if is_scored else "")
+    target = mask_credentials(options.output) if options.output_ending else ""
+    shown = _systems_first(options, outcome)
+    if target and is_scored:
+        shown = _with_file(shown, target)
+    elif outcome.status != DONE:
+        shown = replace(shown, warnings=(*shown.warnings, NOTHING_KEPT))
     if len(options.candidates) == 1 and outcome.document and not target and not options.segments:
         summary = outcome.document["summary"]
         means = (summary[name] for name in ("precision", "recall", "f1"))
@@ -185,29 +193,15 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
     return report(replace(shown, is_answer=is_answer), aside=options.segments)
 
 
-def _retold(outcome: Outcome, below: str, target: str) -> Outcome:
-    """Return an outcome that names the file of the rows, or none, in place of a folder."""
-    listed = re.compile(
-        rf"They are listed in {re.escape(below)}.*?(; the scores are kept)?\.(?= |$)"
-    )
-    rows = f"Their rows are in {target}, with a reason; those of rejected files are not."
-    instead = rows if target else NOTHING_KEPT
-    named = {"output": target} if target else {}
+def _with_file(outcome: Outcome, target: str) -> Outcome:
+    """Return an outcome that names the file of the rows."""
+    rows = f"The rows without scores are in {target}, with a reason; those of rejected files not."
+    told = (rows,) if outcome.status == TOO_MANY_REJECTS else ()
     return replace(
         outcome,
-        shown=tuple(
-            replace(
-                table,
-                rows=[
-                    (row[0], target) if row[0] == "output" else row
-                    for row in table.rows
-                    if row[0] != "output" or target
-                ],
-            )
-            for table in outcome.shown
-        ),
-        document=outcome.document and {**named, "summary": outcome.document["summary"]},
-        warnings=tuple(listed.sub(lambda _: instead, words) for words in outcome.warnings),
+        shown=(*outcome.shown, TextTable("File", ("", ""), [("output", target)])),
+        document={"output": target, **outcome.document},
+        warnings=(*outcome.warnings, *told),
     )
 
 
@@ -232,7 +226,7 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
 def _warn_of_output(options: ScoreOptions) -> None:
     """Warn of an output where other commands that read the same input will find it."""
     for path in options.input:
-        if _is_in(options.output, path):
+        if _reads(path, f"{real_place(options.output)}/part.parquet"):
             warn(
                 f"--output {mask_credentials(options.output)} is in the input "
                 f"{mask_credentials(path)}: this command leaves it out, but others that read this "
@@ -240,13 +234,7 @@ def _warn_of_output(options: ScoreOptions) -> None:
             )
 
 
-def _is_in(output: str, path: str) -> bool:
-    """Tell whether an output is at a path, below it, or matches it."""
-    whole, folder = PurePath(real_place(output)), real_place(path).partition("/**")[0]
-    return any(place.match(folder) for place in (whole, *whole.parents))
-
-
-def _reads(pattern: str, path: str, *, is_glob: bool) -> bool:
+def _reads(pattern: str, path: str, *, is_glob: bool = True) -> bool:
     """Tell whether a file is what is read, below it, or matches it or is below a match."""
     whole, places = real_place(pattern), [path, *map(str, PurePath(path).parents)]
     if whole in places:

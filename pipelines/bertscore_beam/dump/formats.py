@@ -118,6 +118,12 @@ def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
     return kind, Codec.NONE if kind is Format.PARQUET else codec
 
 
+def suffix_of(head: bytes) -> str:
+    """Return the suffix that a compressed file should have by its first bytes; "" for others."""
+    packed = (suffix for suffix, codec in _CODECS.items() if _MAGIC[codec].match(head))
+    return next(packed, "")
+
+
 def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
     """Check that a file of text is what its name says."""
     got = _looks_like(head)

@@ -1,10 +1,11 @@
 """Options of the commands that answer a question about what is there, and run no job."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.options.declare import Columns, Flag, Options, Run, declared
-from bertscore_beam.options.row_options import RowOptions
+from bertscore_beam.options.row_options import IDF_WORDS, RowOptions
 from bertscore_beam.options.values import check_group_columns
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
@@ -79,6 +80,24 @@ class ExplainOptions(RowOptions):
         "Write FILE.html, FILE.png or FILE.svg, and print nothing.",
     ] = None
 
+    @classmethod
+    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse what a run has decided already, also if it is given like the default."""
+        if values.get("run") is None:
+            return {}
+        if values.get("idf") in IDF_WORDS:
+            raise ConfigError(
+                f"--idf {values['idf']} cannot weigh rows of a run: got no path; expected that of "
+                "the table that weighed them. Leave it out: the run has its own."
+            )
+        own = [option for option in declared(RowOptions) if option.name not in cls.of_runs]
+        if fixed := [option.word for option in own if option.field in values]:
+            raise ConfigError(
+                f"a row is explained with the settings of its run: got {', '.join(fixed)}; "
+                "expected none of these. Leave them out, or explain the two texts with -c and -r."
+            )
+        return {}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.run is None:
@@ -117,21 +136,6 @@ class ExplainOptions(RowOptions):
             raise ConfigError(
                 "no row was chosen: got a run alone; expected rows of it. Add --worst 5, --best 5 "
                 "or --row FILE:N."
-            )
-        if self.idf == "corpus":
-            raise ConfigError(
-                "--idf corpus cannot weigh rows of a run: got no path; expected that of the table "
-                "that weighed them. Leave it out: the run has its own."
-            )
-        fixed = [
-            option.word
-            for option in declared(RowOptions)
-            if getattr(self, option.field) != option.default and option.name not in self.of_runs
-        ]
-        if fixed:
-            raise ConfigError(
-                f"a row is explained with the settings of its run: got {', '.join(fixed)}; "
-                "expected none of these. Leave them out, or explain the two texts with -c and -r."
             )
 
 

@@ -195,9 +195,20 @@ class StrictParser(argparse.ArgumentParser):
                 values[place.name] = words
         return {name: value for name, value in values.items() if name not in COMMON_FLAGS}
 
+    def _apart(self, word: str) -> str:
+        """Return short flags that stand together, or one with its number, apart; "" for others."""
+        short = {option.flag.short: option for option in declare.declared(self._options)}
+        switches = {"-q", *(name for name, option in short.items() if option.hint is bool)}
+        if {*(letters := [f"-{letter}" for letter in word[1:]])} <= switches and word[0] == "-":
+            return " ".join(letters)
+        is_number = word[:2] in short and word[2:].isdecimal()
+        return f"{word[:2]} {word[2:]}" if is_number else ""
+
     def _unknown(self, word: str, *others: str, output: str | None = "") -> ConfigError:
         known, hint = declare.by_name(self._options), ""
-        if "candidates" in known and _TEXT.search(word):
+        if glued := self._apart(word):
+            hint = f"What belongs to one letter stands apart: {glued}."
+        elif "candidates" in known and _TEXT.search(word):
             references = others[0] if others else "REFERENCES.txt"
             hint = f"Files with one text per line go after their flags: -c {word} -r {references}."
         elif word.startswith("-"):

@@ -1,5 +1,6 @@
 """Options of all jobs: frozen, checked when they are made, read from YAML and flags."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -8,6 +9,11 @@ from bertscore_beam.files.paths import is_missing, is_web
 from bertscore_beam.options.declare import Flag, Options
 from bertscore_beam.options.row_options import TextOptions
 from bertscore_beam.options.values import check_value
+
+_FILE = re.compile(
+    r"\.(csv|tsv|jsonl|parquet|pq|json|ndjson|txt|xlsx|html|md|gz|zst|arrow|feather|npz)$", re.I
+)
+"""Names that nobody gives a folder."""
 
 InputFormat: TypeAlias = Annotated[
     Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"],
@@ -22,6 +28,8 @@ class RunOptions(Options):
     """Options of every command that runs a job."""
 
     may_detach: ClassVar[bool] = False
+    may_write: ClassVar[tuple[str, ...] | None] = ()
+    """Endings of files that the output may be in place of a folder; None if it is a file."""
     not_files: ClassVar[tuple[str, ...]] = ()
     """What may be given as a path and is none."""
 
@@ -67,6 +75,19 @@ class RunOptions(Options):
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
+        if self.may_write is None:
+            return
+        *others, last = (f".{ending}" for ending in self.may_write or [""])
+        files = f", or a file {', '.join(others)} or {last}" if others else ""
+        name = mask_credentials(self.output)
+        check_value(
+            "output",
+            name,
+            fine=self.output_ending in ("", *self.may_write),
+            expected=f"a folder{files}",
+            cure=f"Choose {'one of them' if files else 'another name'}, or write {name}/ if that "
+            "is to be the name of a folder.",
+        )
 
     def check_input(self) -> None:
         """Refuse a local path that is not there now: before Beam and the model take their seconds.
@@ -83,6 +104,12 @@ class RunOptions(Options):
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""
+
+    @property
+    def output_ending(self) -> str:
+        """The ending of the output if that is the name of a file, in small letters; "" if not."""
+        found = _FILE.search(self.output)
+        return "" if found is None else found[1].lower()
 
     @property
     def first_note(self) -> str:

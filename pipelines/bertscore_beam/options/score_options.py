@@ -1,7 +1,6 @@
 """Options of `score`, `select`, `idf` and `rescale`."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -16,8 +15,6 @@ from bertscore_core.errors import ConfigError, InputError
 
 # As other programs write standard input and output; a file of this name is ./-.
 STANDARD = "-"
-_TEXT_FILE = re.compile(r"\.(csv|tsv|jsonl)$", re.I)
-_OTHER_FILE = re.compile(r"\.(parquet|json|ndjson|txt|xlsx|html|md|gz|zst|arrow|feather)$", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +22,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores."""
 
     may_detach: ClassVar[bool] = True
+    may_write: ClassVar = ("csv", "tsv", "jsonl")
     not_files: ClassVar = (STANDARD,)
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed: ClassVar = {
@@ -48,9 +46,9 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     candidates: Annotated[
         tuple[str, ...],
         Flag(short="-c", also=("cand",)),
-        "Files of candidates with one text per line, also .gz, in place of the input. `-` is "
-        "standard input. Several files are several systems: the column `system` has their names, "
-        "and the summary is grouped by it. Without an output the result is only printed.",
+        "Files of candidates with one text per line, also .gz or .zst, in place of the input. `-` "
+        "is standard input. Several files are several systems: the column `system` has their "
+        "names, and the summary is grouped by it. Without an output the result is only printed.",
     ] = ()
     references: Annotated[
         tuple[str, ...],
@@ -175,13 +173,6 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     def _check_output(self) -> None:
         shown, is_folder = mask_credentials(self.output), self.is_kept
-        check_value(
-            "output",
-            shown,
-            fine=_OTHER_FILE.search(self.output) is None,
-            expected="a folder, which holds Parquet files, or a file .csv, .tsv or .jsonl",
-            cure=f"Choose one of them, or write {shown}/ if that is to be the name of a folder.",
-        )
         self._check(
             "segments",
             not self.segments or self.output == STANDARD,
@@ -272,13 +263,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     @property
     def is_kept(self) -> bool:
         """Whether the run stays; if not, its result is printed, or written to one file."""
-        return self.output != STANDARD and not self.text_format
-
-    @property
-    def text_format(self) -> str:
-        """The format of the one file that is written: csv, tsv or jsonl; "" for none."""
-        found = _TEXT_FILE.search(self.output)
-        return "" if found is None else found[1].lower()
+        return self.output != STANDARD and not self.output_ending
 
 
 def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
@@ -331,6 +316,7 @@ class SelectOptions(ScoreOptions):
 class IdfOptions(DumpOptions):
     """Count document frequencies over references, and write the table to the file `output`."""
 
+    may_write: ClassVar = None
     example = "bertscore-beam idf --input 'dump/*.parquet' --output idf.npz --language en"
     daily: ClassVar = {
         "input and output": "input output reference_column",

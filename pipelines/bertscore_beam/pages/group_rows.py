@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -29,7 +30,6 @@ from bertscore_beam.records.groups import (
     table_to_bytes,
 )
 from bertscore_beam.records.show_groups import show_groups
-from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import ScoreStatistics
@@ -64,10 +64,10 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     of_languages, own_by = _by_language(run, by, findings)
     own = [group_row(*one, options.confidence) for one in of_languages.items()]
     languages = [described(row, own_by) for row in own]
-    confidence, errors = options.confidence, error_metrics(run.summary.content)
-    tables = [show_groups(rows, by, len(rows) - 1, confidence, len(run.languages), errors)]
+    given: dict[str, Any] = {"confidence": options.confidence, "summary": run.summary.content}
+    tables = [show_groups(rows, by, len(rows) - 1, num_languages=len(run.languages), **given)]
     if languages:  # a mean over languages says little
-        tables.insert(0, show_groups(languages, own_by, len(languages), confidence, errors=errors))
+        tables.insert(0, show_groups(languages, own_by, len(languages), **given))
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
         shown=tuple(tables),

@@ -6,7 +6,7 @@ from typing import Any
 from bertscore_beam.dump.columns import shown_number
 from bertscore_beam.metrics.table import CORPUS_METRICS
 from bertscore_beam.records.groups import CONFIDENCE, metric_columns_in, read_caveats, value_name
-from bertscore_beam.records.summary import error_metrics
+from bertscore_beam.records.summary import compares_samples, error_metrics
 from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import caveat_cells
 
@@ -20,14 +20,15 @@ def show_groups(
     number: int,
     confidence: float = CONFIDENCE,
     num_languages: int = 1,
-    errors: Collection[str] = (),
+    summary: Mapping[str, Any] | None = None,
 ) -> TextTable:
     """Return the first groups as a table: F1 with its interval, and what stands out.
 
-    Of several languages the row of all, which is given first, comes last and is called so. Of the
-    metrics that are `errors` the table says that lower is better.
+    Of several languages the row of all, which is given first, comes last and is called so. What the
+    numbers are called, and of which metrics lower is better, depends on the summary of the run.
     """
-    metrics = shown_metrics(groups[0], errors) if groups else {}
+    metrics = shown_metrics(groups[0], error_metrics(summary or {})) if groups else {}
+    f1 = "utility" if compares_samples(summary or {}) else "F1"
     is_mixed = num_languages > 1 and groups[0]["group"] is None
     if is_mixed:
         groups = [*groups[1:_SHOWN_ROWS], groups[0]]
@@ -48,8 +49,8 @@ def show_groups(
         "truncated",
         "P",
         "R",
-        "F1",
-        f"{100 * confidence:g}% of F1",
+        f1,
+        f"{100 * confidence:g}% of {f1}",
         "raw median",
         *metrics.values(),
         *(["caveats"] if has_caveats else ()),
@@ -71,9 +72,8 @@ def shown_metrics(group: Mapping[str, Any], errors: Collection[str] = ()) -> dic
 def show_groups_scored(summary: Mapping[str, Any]) -> list[TextTable]:
     """Return the groups in the summary of a run, if it has any."""
     groups = summary.get("groups")
-    errors = error_metrics(summary)
     return (
-        [show_groups(groups["shown"], groups["by"], groups["number"], errors=errors)]
+        [show_groups(groups["shown"], groups["by"], groups["number"], summary=summary)]
         if groups
         else []
     )

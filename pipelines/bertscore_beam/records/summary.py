@@ -321,6 +321,12 @@ def scored_languages(summary: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, own in languages if own.get("scored"))
 
 
+def compares_samples(summary: Mapping[str, Any]) -> bool:
+    """Tell whether the candidates of a run were compared with each other: F1 is their utility."""
+    languages = (summary.get("languages") or {}).values()
+    return any("|references:mean" in str(own.get("signature")) for own in (summary, *languages))
+
+
 def error_metrics(summary: Mapping[str, Any]) -> set[str]:
     """Return the metrics in a summary that count errors: lower is better."""
     metrics = (summary.get("metrics") or {}).items()

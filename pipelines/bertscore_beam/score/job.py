@@ -28,6 +28,7 @@ from bertscore_beam.run.job import Run, Say, import_phase
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.progress import Expected
+from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.run.text_import import (
     delete_input,
     delete_other_imports,
@@ -259,10 +260,11 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         *spec.notes,
         *warnings,
     ]
+    place = "" if is_temporary(folder) else folder.root
     return Outcome(
         status=status,
-        shown=show_scores(summary, folder.root),
-        document={"output": mask_credentials(folder.root), "summary": summary},
+        shown=show_scores(summary, place),
+        document={**({"output": mask_credentials(place)} if place else {}), "summary": summary},
         warnings=tuple(warnings),
         notices=caveat_messages_in(summary),
     )
@@ -273,7 +275,9 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     if summary["success"]:
         return DONE, []
     rejects, kept = mask_credentials(folder.path(REJECTS_FOLDER)), []
-    if not has_ended(spec):
+    if is_temporary(folder):
+        rejects = ""
+    elif not has_ended(spec):
         rejects = mask_credentials(folder.path(f"{spec.below}/rejects"))
         failed = mask_credentials(folder.path(FAILED_FOLDER))
         rejects = f"{rejects} and {failed}"
@@ -285,9 +289,10 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
         return TOO_MANY_REJECTS, [*gate_messages(summary, rejects), *kept]
     message = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
-        "be read; repair or remove them and run the same command again. They are listed in "
-        f"{rejects}."
+        "be read; repair or remove them and run the same command again."
     )
+    if rejects:
+        message += f" They are listed in {rejects}."
     if not summary["whole_idf"]:
         message += f" No row was scored: {summary['idf']['problem']}."
     return BROKEN, [message, *kept]

@@ -16,12 +16,14 @@ from bertscore_beam.records.groups import no_groups_warning, read_caveats
 from bertscore_beam.records.records import StagedParts, made_of
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.show_groups import show_groups_scored
-from bertscore_beam.records.summary import error_metrics, scored_languages
+from bertscore_beam.records.summary import compares_samples, error_metrics, scored_languages
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import TextTable
+from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.score.prepare import ComparedPlan
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.caveats import caveat_cells
+from bertscore_core.stats.score_statistics import MEASURES
 
 
 def show_languages_planned(
@@ -50,19 +52,25 @@ def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[TextTable, ...]:
         return ()
     has_caveats = any(sums["caveats"] for sums in summary["languages"].values())
     last = ("reasons", "caveats") if has_caveats else ("reasons",)
-    columns = ("language", "rows", "scored", "precision", "recall", "f1", *last)
+    means = _means_of(summary)
+    columns = ("language", "rows", "scored", *means.values(), *last)
     rows = [
         (
             language,
             f"{sums['rows']:,}",
             f"{sums['scored']:,}",
-            *(_mean(sums[name]) for name in ("precision", "recall", "f1")),
+            *(_mean(sums[name]) for name in means),
             ", ".join(f"{reason} {number:,}" for reason, number in sums["reasons"].items()),
             *((caveat_cells(read_caveats(sums["caveats"])),) if has_caveats else ()),
         )
         for language, sums in summary["languages"].items()
     ]
     return (TextTable("Languages", columns, rows),)
+
+
+def _means_of(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return what to call the means that are shown: of samples all three are the same."""
+    return {"f1": "utility"} if compares_samples(summary) else {name: name for name in MEASURES}
 
 
 def _mean(value: float | None) -> str:
@@ -160,7 +168,7 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
         "idf": _idf_cell(compared),
         **({"other metrics": ", ".join(metrics)} if (metrics := spec.metric_names) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
-        "output": spec.folder.root,
+        **({} if is_temporary(spec.folder) else {"output": spec.folder.root}),
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(start.rejected_files, start.num_rejected_files)
@@ -220,13 +228,13 @@ _DAMAGE = {
 
 
 def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
-    """Return the table of the summary."""
+    """Return the table of the summary; "" is an output that is not kept."""
     rows: list[tuple[str, ...]] = []
     number = len(scored_languages(summary))
     over = f" over {number} languages" if number > 1 else ""
-    for name in ("precision", "recall", "f1"):
+    for name, shown in _means_of(summary).items():
         value = summary[name]
-        rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
+        rows.append((f"{shown}{over}", "none scored" if value is None else f"{value:.6f}"))
     metrics, errors = summary.get("metrics") or {}, error_metrics(summary)
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
@@ -264,7 +272,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
     if busy:
         rows.append(("device busy", f"{busy:.1f} s, and {idle:.1f} s without work"))
-    rows.append(("output", output))
+    rows += [("output", output)] if output else []
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
     rows += [(f"signature of {n}", format_signatures(of["signature"])) for n, of in metrics.items()]
@@ -292,14 +300,21 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
 
 
 def gate_messages(summary: Mapping[str, Any], rejects: str) -> list[str]:
-    """Return a message for each gate that a run has not passed."""
+    """Return a message for each gate that a run has not passed.
+
+    Args:
+        summary: That of the run.
+        rejects: Where its rows without scores are listed; "" if the folder is not kept.
+    """
     few = few_rows_message(summary["input_rows"], summary["min_rows"])
     shares = (
         f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
     )
-    values = {**summary, "few_rows": few, "listed_in": rejects, "unknown_shares": ", ".join(shares)}
+    values = {**summary, "few_rows": few, "unknown_shares": ", ".join(shares)}
     reasons = (f"{reason} {rows:,}" for reason, rows in summary["rejected_reasons"].items())
     values["by_reason"] = ", ".join(reasons) or "no row by itself"
+    listed = f" They are listed in {rejects}; the scores are kept."
+    values["listed"] = listed if rejects else ""
     return [_GATES[name].format_map(values) for name in summary["failed_gates"]]
 
 
@@ -313,8 +328,7 @@ _GATES = {
     "max_reject_fraction": (
         "{reject_fraction:.2%} of the rows or files have no score, more than "
         "--max-reject-fraction {max_reject_fraction:.2%} allows: {by_reason}. Mend them, or "
-        "allow more. "
-        "They are listed in {listed_in}; the scores are kept."
+        "allow more.{listed}"
     ),
     "max_truncated_fraction": (
         "{truncated_fraction:.2%} of the scored rows hold a text that was cut, more than "

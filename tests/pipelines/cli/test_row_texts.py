@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import text_rows
@@ -99,7 +100,7 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
     printed = ran([*words, "-o", "x.csv"], cli.TOO_MANY_REJECTS)
     assert {path.name for path in place.iterdir()} == before | {"x.csv"}
     assert "output: x.csv\n" in printed.out
-    assert "rows are in x.csv, with a reason; those of rejected files are not." in printed.err
+    assert "rows without scores are in x.csv, with a reason; those of rejected" in printed.err
     assert printed.out.index("\nb\t5\t") < printed.out.index("\nprecision: ")
     ran([*words, "-o", "out", "-q"], cli.TOO_MANY_REJECTS)
     expected = read_output(place / "out").drop_columns(["bertscore_key"]).to_pylist()
@@ -268,10 +269,11 @@ def test_that_nothing_is_kept_is_said_once(place, ran, monkeypatch):
 
 
 @pytest.mark.job
-def test_standard_input_is_named_where_it_is_wrong(place, ran, give):
+def test_standard_input_may_be_packed_and_is_named_where_it_is_wrong(place, ran, give):
     lines_of(place / "ref", ["a", "b"])
     give(write_text(place / "hyp", b"a\n\xff\n"))
     words = ["score", "-c", "ref", "-r", "-", "-s"]
     assert "'standard input' is not UTF-8: got other bytes in line 2" in ran(words, 2).err
-    give(write_text(place / "hyp.gz", gzip.compress(b"a\n")))
-    assert "Unpack it first, as in zcat FILE | " in ran(words, 2).err
+    for pack in (gzip.compress, zstandard.compress):
+        give(write_text(place / "hyp", pack(b"a\nb\n")))
+        assert "scored: 2\n" in ran(["score", "-c", "ref", "-r", "-", *MODEL]).out

@@ -150,6 +150,8 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
         ("score", "-b", "--max-batch-tokens?"),
         ("score", "--batch_size", "--max-batch-tokens?"),
         ("score", "-sl", "--segments?"),
+        ("score", "-sq", "stands apart: -s -q."),
+        ("score", "-l5", "stands apart: -l 5."),
         ("score", "--seg_level", "--segments?"),
         ("score", "--paired-bs", "`bertscore-beam compare`"),
         ("compare", "--alpha", "--confidence?"),

@@ -360,6 +360,24 @@ def test_rescaled_afterwards_is_as_rescaled_at_once(selected, tmp_path):
     assert cli.main(["rescale", str(selected / "out"), *given]) == cli.DONE
     later = read_output(tmp_path / "later")
     assert_selected(later, SAMPLES, rescale=True, baseline=str(tmp_path / "en.csv"))
+
+
+def test_means_of_samples_are_called_what_they_are(selected, capsys):
+    words = ["select", str(selected / "a.parquet"), "--candidate-column", "samples", "--by"]
+    words += ["reference", "-o", str(selected / "out"), "--max-reject-fraction", "1"]
+    words += ["--device", "cpu", "--split-rows", "6"]
+    assert cli.main(words) == cli.DONE
+    first, groups = capsys.readouterr().out.split("reference\t")
+    mean = np.mean([utility for utility, *_ in utilities(SAMPLES)])
+    name, value = first.splitlines()[0].split(": ")
+    assert (name, float(value)) == ("utility", pytest.approx(mean, abs=1e-6))
+    assert not {"f1", "precision"} & {line.partition(":")[0] for line in first.splitlines()}
+    assert cli.main(["groups", str(selected / "out")]) == cli.DONE
+    for titles in (groups, capsys.readouterr().out):
+        assert "\tutility\t95% of utility\t" in titles.splitlines()[0]
+
+
+def test_samples_of_a_run_are_not_explained(selected):
     assert cli.main(["explain", str(selected / "out"), "--row", "a.parquet:0"]) == cli.UNUSABLE
 
 
