@@ -190,7 +190,11 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
 
 
 def caveats_of_difference(
-    result: PairedResult, clipped: int, unknown: UnknownTokens, ways: int = 1
+    result: PairedResult,
+    clipped: int,
+    unknown: UnknownTokens,
+    ways: int = 1,
+    reasoning: float = 0.0,
 ) -> tuple[Caveat, ...]:
     """Return the caveats of a paired difference.
 
@@ -199,6 +203,7 @@ def caveats_of_difference(
         clipped: How many of its pairs are clipped.
         unknown: The unknown tokens of both sides together.
         ways: In how many ways the texts of a corpus are cut.
+        reasoning: The share of its pairs that are scored with reasoning, on the side with more.
     """
     clusters = result.effective_clusters
     few: tuple[Caveat, ...] = ()
@@ -209,7 +214,7 @@ def caveats_of_difference(
         few = _few_units(kinds, clusters, FEW_CLUSTERS, result.carriers)
     is_worth = result.repeats >= _REPEATED * result.pairs > 0
     repeated = (Caveat(kind=CaveatKind.REPEATED, number=result.repeats),) if is_worth else ()
-    return _in_order((*few, *repeated, *caveats_of_values(unknown, clipped, ways)))
+    return _in_order((*few, *repeated, *caveats_of_values(unknown, clipped, ways, reasoning)))
 
 
 def _in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:

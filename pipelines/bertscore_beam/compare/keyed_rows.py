@@ -29,6 +29,7 @@ from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
 from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
 from bertscore_beam.records.summary import error_metrics
 from bertscore_core.errors import ConfigError
+from bertscore_core.reasoning import REASONING
 from bertscore_core.stats.score_statistics import NOT_COUNTED, Doubles, clipped_f1, is_clipped
 from bertscore_core.tokens import BoolArray, IntArray
 
@@ -49,9 +50,11 @@ ENTRY = np.dtype(
         ("side", "<u2"),
         ("text_tokens", "<i4"),
         ("unknown_tokens", "<i4"),
+        # Whether the candidate was scored with a model's reasoning.
+        ("reasoning", "?"),
     ]
 )
-"""A row of a side: 74 bytes."""
+"""A row of a side: 75 bytes."""
 
 
 def entry_of(measure: str) -> np.dtype[np.void]:
@@ -144,7 +147,12 @@ class RowReader:
         score, counts = self._column, columns.METRIC_COUNTS.get(measure, "")
         raw = columns.RAW_F1 if score in _UNBOUNDED else columns.RAW_SCORES.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
-        names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns, *self._by_language]
+        names += [
+            columns.ERROR,
+            *columns.UNKNOWN_COLUMNS,
+            *options.choosing_columns,
+            *self._by_language,
+        ]
         language = run.notes.fields.language
         names += [language] if counts and language is not None else []
         names += text_columns(run) if self.repeats is not None else []
@@ -210,11 +218,14 @@ class RowReader:
         return clipped_f1(score, raw), clipped_f1(raw, raw), is_clipped(raw)
 
     def _put_tokens(self, entries: Entries, table: pa.Table) -> None:
-        """Enter how many tokens the model does not know, if it is what the measure depends on."""
+        """Enter what the scores depend on: unknown tokens, of BERTScore, and reasoning."""
         counted = np.full((2, len(entries)), NOT_COUNTED)
         if columns.UNKNOWN in table.column_names and self._column.startswith("bertscore_"):
             counted[:] = columns.counted_tokens(*map(table.column, columns.UNKNOWN_COLUMNS))
         entries["text_tokens"], entries["unknown_tokens"] = counted
+        if self._column.startswith(("bertscore_", "metric_")):  # not a column of the input
+            marked = pc.equal(table[columns.ERROR], REASONING)
+            entries["reasoning"] = pc.fill_null(marked, False).to_numpy()
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
         """Enter file and row, which are also the key of rows that have no other.

@@ -75,6 +75,7 @@ class GroupSums(Sums):
         clusters: Differences of all others.
         missing: A 1 for each row of a cluster that only AGAINST has scored.
         unknown: Tokens of the pairs, on both sides.
+        reasoning: How many pairs are scored with a model's reasoning, in RUN and in AGAINST.
         lost: How many rows only AGAINST has scored, by the number of their input.
     """
 
@@ -84,6 +85,7 @@ class GroupSums(Sums):
     clusters: ClusterSums = _NO_CLUSTERS
     missing: ClusterSums = _NO_CLUSTERS
     unknown: UnknownTokens = _NO_TOKENS
+    reasoning: tuple[int, int] = (0, 0)
     lost: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -244,7 +246,13 @@ class PairedGroups:
             against_mean=against,
             result=result,
             p_adjusted=None,
-            caveats=caveats_of_difference(result, counts.clipped, sums.unknown, ways),
+            caveats=caveats_of_difference(
+                result,
+                counts.clipped,
+                sums.unknown,
+                ways,
+                reasoning=max(sums.reasoning) / max(counts.pairs, 1),
+            ),
             lost_together=lost_together,
             corpus=corpus,
             measure=self._reader.measure,
@@ -295,6 +303,8 @@ def _add(sums: SumsByName[int, GroupSums], rows: _Joined, groups: IntArray, numb
         np.append(*(side[name] for side in both)) for name in ("text_tokens", "unknown_tokens")
     ]
     unknown = UnknownTokens.by_group(tokens[0], tokens[1], np.tile(groups[pairs], 2), number)
+    thinks = [side["reasoning"] & pairs for side in (rows.mine, rows.theirs)]
+    reasoning = np.stack([np.bincount(groups[own], minlength=number) for own in thinks], axis=1)
     for group, own in rows_by_value(groups):
         paired, lost = own[pairs[own]], rows.theirs[own[missing[own]]]
         is_alone = rows.clusters[paired] == 0
@@ -306,6 +316,7 @@ def _add(sums: SumsByName[int, GroupSums], rows: _Joined, groups: IntArray, numb
             totals=totals[group],
             alone=PairedSums.of(rows.differences[alone], rows.is_moved[alone], rows.exponent),
             unknown=unknown[group],
+            reasoning=tuple(reasoning[group].tolist()),
             lost=Counter(lost["file"].tolist()),
         )
         if len(paired):

@@ -1,5 +1,7 @@
 """Candidates with a model's reasoning: told of, and with `--strip-reasoning` scored without it."""
 
+import json
+
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +35,7 @@ def rows_of(*, with_reasoning):
         "candidate": thoughts if with_reasoning else texts,
         "reference": [sentence(row) for row in range(ROWS)],
         "system": ["plain", "thinks"] * (ROWS // 2),
+        "id": [*range(ROWS)],
     }
 
 
@@ -105,6 +108,20 @@ def test_a_resumed_run_and_a_comparison_know_that_these_are_other_rows(folder, c
     capsys.readouterr()
     assert cli.main(["compare", *runs]) == cli.UNUSABLE
     assert "reasoning" in capsys.readouterr().err
+    words = ["compare", str(folder / "plain"), str(folder / "kept"), "--key", "id"]
+    words += ["--by", "system", "--json"]
+    for measure in ("f1", "rougel"):
+        assert cli.main([*words, "--measure", measure]) == cli.DONE
+        compared = json.loads(capsys.readouterr().out)
+        (own,) = compared["comparisons"]
+        share = {"kind": "reasoning", "number": len(HOLDING) / ROWS}
+        assert share in own["whole"]["caveats"]
+        kinds = {one["group"][0]: [c["kind"] for c in one["caveats"]] for one in own["groups"]}
+        assert "reasoning" in kinds["thinks"]
+        assert "reasoning" not in kinds["plain"]
+        assert (
+            sum("take it off with --strip-reasoning" in words for words in compared["notices"]) == 1
+        )
 
 
 def test_a_row_is_explained_as_it_was_scored(folder, capsys):
