@@ -19,6 +19,7 @@ from bertscore_beam.baseline.layer_moments import ScorePairParts
 from bertscore_beam.baseline.sample import pair_phases
 from bertscore_beam.idf import job as of_idf
 from bertscore_beam.idf.counting import Counting
+from bertscore_beam.idf.idf_tables import SavedIdf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.run_options import RunOptions
@@ -32,7 +33,7 @@ from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score import job as of_score
-from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.tune.job import tune_phases
 from bertscore_beam.tune.layer_scores import ScoreParts
 from bertscore_beam.tune.tune_options import TuneOptions
@@ -88,9 +89,7 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
         fields=table_fields(options),
         digest="",
         start=RunStart(),
-        idf=IdfTablesFile()
-        if path == "none"
-        else IdfTablesFile(path=path, fingerprint=None if counts else ""),
+        idf=SavedIdf(path="" if path == "none" else path, must_count=counts),
         group_by=options.group_by,
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),

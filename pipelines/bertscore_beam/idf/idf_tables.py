@@ -271,29 +271,35 @@ def load_idf(path: str) -> IdfTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedIdf:
-    """Names saved tables in a few bytes, for elements that need them.
+    """Names the saved tables of a run in a few bytes, for all who need them.
 
     Attributes:
-        fingerprint: Their fingerprint; "" if there is a problem.
+        path: Where they are, or will be once they are counted; "" without idf.
+        name: The same below the output folder; "" if they are elsewhere.
+        must_count: Whether they are yet to be counted.
+        fingerprint: Theirs; "" without idf, before they are counted, and if there is a problem.
         problem: Why they must not be used, so that they are not saved; "" if they may be.
     """
 
-    path: str
-    fingerprint: str
+    path: str = ""
+    name: str = ""
+    must_count: bool = False
+    fingerprint: str = ""
     problem: str = ""
 
-    @classmethod
-    def of(cls, tables: IdfTables, path: str) -> "SavedIdf":
-        """Name tables that are in a file."""
+    def counted(self, tables: IdfTables) -> "SavedIdf":
+        """Name the tables that were counted."""
         fingerprint = "" if tables.problem else tables.fingerprint
-        return cls(path=path, fingerprint=fingerprint, problem=tables.problem)
+        return replace(self, must_count=False, fingerprint=fingerprint, problem=tables.problem)
 
-    def load(self) -> IdfTables:
-        """Return the tables, read once a process.
+    def load(self) -> IdfTables | None:
+        """Return the tables, read once a process; None without idf.
 
         Raises:
             IdfError: They are not there any more, or others are in their place.
         """
+        if not self.path:
+            return None
         with _loading:
             return _load(self)
 

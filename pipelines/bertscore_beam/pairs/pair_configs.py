@@ -12,9 +12,8 @@ from typing import TypeAlias
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
-from bertscore_beam.run.loading import for_unseen_workers
+from bertscore_beam.run.loading import for_unseen_workers, settle_workers
 from bertscore_beam.score.loaded_scorers import ModelMemory
-from bertscore_beam.score.settle import settle_sharing
 from bertscore_core.config import Settings
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.idf import IdfTable
@@ -163,7 +162,7 @@ def _settled(configs: Mapping[str, ScorerConfig]) -> dict[str, Settings]:
     settled = {}
     for language, config in configs.items():
         try:
-            settled[language] = settle_sharing(models, config, None)
+            settled[language] = settle_workers(config, None, models)
         except BertScoreError as error:
             if language == EVERY_LANGUAGE:
                 raise

@@ -32,7 +32,7 @@ from bertscore_core.registry import (
     model_for_language,
     parse_layers,
 )
-from bertscore_core.scorer_config import ScorerConfig, Vocabulary, WorkerSettings
+from bertscore_core.scorer_config import ScorerConfig, Vocabulary, WorkerSettings, model_part
 
 if TYPE_CHECKING:
     from bertscore_core.config import Settings
@@ -177,16 +177,27 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
+def settle_workers(
+    config: ScorerConfig, threads: int | None, settled: "dict[ScorerConfig, Settings] | None" = None
+) -> "Settings":
     """Settle a config on the launcher: all workers get the `config` of what it returns.
+
+    Args:
+        config: The config.
+        threads: Of each worker; see above.
+        settled: What was settled before, each model once, for all configs that share it.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.
     """
-    from bertscore_core.config import settle  # here, since they import torch: it takes seconds
+    # Here, since they import torch: it takes seconds.
+    from bertscore_core.config import settle, share_model
     from bertscore_core.model.encoder import resolve_device
 
-    settings = settle(config)
+    model, settled = model_part(config), {} if settled is None else settled
+    if model in settled:
+        return share_model(settled[model], config)
+    settings = settled[model] = settle(config)
     if threads is not None:
         resolve_device(config.device)
     return settings

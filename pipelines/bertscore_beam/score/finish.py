@@ -120,7 +120,7 @@ def judge_run(spec: ScoreSpec, tried: TriedSplits, groups: PartStatistics | None
         if spec.metric_names:
             summary["metrics"] = _describe_metrics(spec, run, rows)
         files |= add_groups(summary, spec, rows)
-    if spec.idf.path is not None:
+    if spec.idf.path:
         summary["idf"] = _describe(spec, idf)
     if run.plan.rejected_files or missing:
         failures = dict(tried.totals.failures)

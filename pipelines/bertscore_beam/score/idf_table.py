@@ -14,19 +14,22 @@ from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.phases import Items
 from bertscore_beam.run.publication import WORK_FOLDER
-from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import SplitsWithIdf
 from bertscore_core.errors import IdfError
 
 
 def find_idf(
     folder: OutputFolder, plan: Plan, column: str, settings: SettingsByLanguage
-) -> IdfTablesFile:
+) -> tuple[SavedIdf, str]:
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
     score. An earlier table is valid if all files have the versions that were counted. The same
-    references give the same table again. The run's identity names the corpus by its files and rows.
+    references give the same table again.
+
+    Returns:
+        The tables, and their name in the run's identity: that of the corpus, by its files and rows.
     """
     label = f"corpus@{shape_digest(plan.splits, column)}"
     signed = [setting.signature.format() for setting in settings.by_language.values()]
@@ -38,10 +41,8 @@ def find_idf(
             tables = load_idf(path)
             _check_complete(tables, plan, settings)
             if tables.corpus == plan.digest:
-                found = tables.fingerprint
-                return IdfTablesFile(path=path, name=name, fingerprint=found, label=label)
-    path = folder.path(staged)
-    return IdfTablesFile(path=path, name=staged, fingerprint=None, label=label)
+                return SavedIdf(path=path, name=name, fingerprint=tables.fingerprint), label
+    return SavedIdf(path=folder.path(staged), name=staged, must_count=True), label
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:
@@ -64,16 +65,10 @@ def counting_of(spec: ScoreSpec) -> Counting:
     )
 
 
-def with_idf(
-    chunks: Items, file: IdfTablesFile, counted: IdfTables | None
-) -> Iterator[SplitsWithIdf]:
+def with_idf(chunks: Items, saved: SavedIdf, counted: IdfTables | None) -> Iterator[SplitsWithIdf]:
     """Yield chunks of splits with the name of the tables: each process reads them once."""
-    saved = None
-    if counted is not None and file.path is not None:
-        saved = SavedIdf.of(counted, file.path)
-    elif file.path is not None:
-        # The run's identity names the tables: others in their place must not be used.
-        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint or "")
+    if counted is not None:
+        saved = saved.counted(counted)
     return (SplitsWithIdf(chunk, saved) for chunk in chunks(None))
 
 
@@ -85,10 +80,8 @@ def tables_of_run(spec: ScoreSpec) -> tuple[IdfTables | None, str]:
     Raises:
         IdfError: They are not there any more, or others are in their place.
     """
-    file = spec.idf
-    if file.path is None:
-        return None, ""
-    if file.fingerprint is not None:
-        return SavedIdf(path=file.path, fingerprint=file.fingerprint).load(), ""
-    problem = spec.folder.read_json(note_path(file.name)).get("problem")
-    return (None, problem) if problem else (load_idf(file.path), "")
+    saved = spec.idf
+    if not saved.must_count:
+        return saved.load(), ""
+    problem = spec.folder.read_json(note_path(saved.name)).get("problem")
+    return (None, problem) if problem else (load_idf(saved.path), "")

@@ -23,7 +23,7 @@ from bertscore_beam.files.find import search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
-from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
@@ -56,7 +56,7 @@ from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
-from bertscore_beam.score.spec import IdfTablesFile, ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.errors import ConfigError
 
 
@@ -294,9 +294,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     found = find_parts(folder, head)
     kept = found.records
     check_stands_alone(folder.root, found.others)
-    idf = _idf_file(planned, folder)
-    settings = planned.settings.with_idf(idf.label)
-    identity = job_identity(settings, planned.fields, idf.label)
+    idf, label = _saved_idf(planned, folder)
+    settings = planned.settings.with_idf(label)
+    identity = job_identity(settings, planned.fields, label)
     identity |= identity_of(
         options.library_metrics, options.language or "", planned.own_metrics, options.source_column
     )
@@ -316,7 +316,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
                 raise
     # With --overwrite nothing stays that was published, so nothing is left to be asked about.
     there = replace(found, records={}) if options.overwrite else found
-    diff = compare_with_plan(plan, there, digest, idf.fingerprint, settings.labels)
+    fingerprint = None if idf.must_count else idf.fingerprint
+    diff = compare_with_plan(plan, there, digest, fingerprint, settings.labels)
     missing = _parts_of_missing_inputs(plan, diff)
     dropped = {*_of_earlier_versions(planned.files, missing, before)}
     return ComparedPlan(
@@ -427,11 +428,12 @@ def _of_earlier_versions(
     return parts
 
 
-def _idf_file(planned: ScorePlan, folder: OutputFolder) -> IdfTablesFile:
+def _saved_idf(planned: ScorePlan, folder: OutputFolder) -> tuple[SavedIdf, str]:
+    """Return the idf tables of a run, and their name in its identity."""
     if planned.options.idf == "none":
-        return IdfTablesFile()
+        return SavedIdf(), "none"
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
         # Workers may have another working folder.
-        return IdfTablesFile(path=absolute(planned.options.idf), fingerprint=name, label=name)
+        return SavedIdf(path=absolute(planned.options.idf), fingerprint=name), name
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)

@@ -23,7 +23,7 @@ from bertscore_core.errors import (
     ConfigError,
     UnknownLanguageError,
 )
-from bertscore_core.scorer_config import ScorerConfig, WorkerSettings, model_part
+from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
 
 if TYPE_CHECKING:
     from bertscore_core.config import Settings
@@ -94,7 +94,7 @@ def _settle_each(
             missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             continue
         try:
-            settings = settle_sharing(models, scorer_config(chosen, threads), threads)
+            settings = settle_workers(scorer_config(chosen, threads), threads, models)
         except BertScoreError as error:
             if alone:
                 raise
@@ -107,19 +107,6 @@ def _settle_each(
             by_language[language] = settings.for_workers()
     settled = SettingsByLanguage(by_language=by_language, missing=missing, rescaled=options.rescale)
     return settled, errors
-
-
-def settle_sharing(
-    models: "dict[ScorerConfig, Settings]", config: ScorerConfig, threads: int | None
-) -> "Settings":
-    """Settle a configuration; `models` are those that are settled, each for all that share it."""
-    from bertscore_core.config import share_model  # here, since it takes seconds
-
-    model = model_part(config)
-    if model in models:
-        return share_model(models[model], config)
-    models[model] = settle_workers(config, threads)
-    return models[model]
 
 
 def _nothing_left(

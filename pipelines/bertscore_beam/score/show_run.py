@@ -11,6 +11,7 @@ from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.idf_tables import SavedIdf
 from bertscore_beam.metrics.table import format_signatures, no_numbers_warning, tokenized_warning
 from bertscore_beam.records.groups import no_groups_warning, read_caveats
 from bertscore_beam.records.records import StagedParts, made_of
@@ -165,7 +166,7 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
         "rows read": reading_note(to_score, spec.num_chunks),
         **({} if reuse is None else {"reuse": reuse}),
         "space for staging": f"about {decimal(_staged_bytes(to_score))}",
-        "idf": _idf_cell(compared),
+        "idf": _idf_cell(spec.idf),
         **({"other metrics": ", ".join(metrics)} if (metrics := spec.metric_names) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         **({} if is_temporary(spec.folder) else {"output": spec.folder.root}),
@@ -178,10 +179,10 @@ def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable
 
 def _not_staged(spec: ScoreSpec, splits: Sequence[Split]) -> list[Split]:
     """Return those of some splits of which nothing is known to be staged."""
-    staged, idf = StagedParts.listed(spec.folder, spec.below).names, spec.idf.fingerprint
-    if idf is None or not staged:
+    staged = StagedParts.listed(spec.folder, spec.below).names
+    if spec.idf.must_count or not staged:
         return [*splits]
-    given = spec.digest, idf, spec.settings.labels, None
+    given = spec.digest, spec.idf.fingerprint, spec.settings.labels, None
     return [
         split for split in splits if not split.file_version or made_of(split, *given) not in staged
     ]
@@ -351,12 +352,7 @@ def _parts_cell(summary: Mapping[str, Any]) -> str:
     return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
 
 
-def _idf_cell(compared: ComparedPlan) -> str:
-    idf = compared.spec.idf
-    if idf.path is None:
-        return "none"
-    return (
-        "to be counted over all references"
-        if idf.must_count
-        else f"table {mask_credentials(idf.path)}"
-    )
+def _idf_cell(idf: SavedIdf) -> str:
+    if idf.must_count:
+        return "to be counted over all references"
+    return f"table {mask_credentials(idf.path)}" if idf.path else "none"

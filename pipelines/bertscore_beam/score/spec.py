@@ -7,6 +7,7 @@ from typing import Any
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.files.versions import NOT_THERE
+from bertscore_beam.idf.idf_tables import SavedIdf
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
 from bertscore_beam.records.group_notes import GroupedBy
@@ -19,28 +20,6 @@ from bertscore_beam.score.loaded_scorers import ModelMemory
 
 # Names of what is staged for the workers of a run: see `own_file`.
 PLAN, PENDING, NOTES = "plan.pq", "pending.pq", "run.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdfTablesFile:
-    """The file of the idf tables of a run.
-
-    Attributes:
-        path: Where it is, or will be once the tables are counted; None without idf.
-        name: The same below the output folder; "" if it is elsewhere.
-        fingerprint: That of the tables, "" without idf, None before they are counted.
-        label: The name of the tables in the run's identity.
-    """
-
-    path: str | None = None
-    name: str = ""
-    fingerprint: str | None = ""
-    label: str = "none"
-
-    @property
-    def must_count(self) -> bool:
-        """Whether the references must be counted."""
-        return self.fingerprint is None
 
 
 _SHARE = 1000
@@ -131,7 +110,7 @@ class ScoreSpec(RunSpec):
     Attributes:
         settings: How the rows of each language are scored.
         left: Parts of missing inputs, which stay.
-        idf: The file of its idf tables.
+        idf: Its idf tables.
         model_memory: How much memory the models of a worker may take.
         reuse: The earlier run that rows take their scores from; None for none.
         num_chunks: How many share the work; None if the number of workers is not known.
@@ -144,7 +123,7 @@ class ScoreSpec(RunSpec):
 
     settings: SettingsByLanguage
     left: tuple[str, ...] = ()
-    idf: IdfTablesFile = field(default_factory=IdfTablesFile)
+    idf: SavedIdf = field(default_factory=SavedIdf)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     reuse: ReusableRun | None = None
     num_chunks: int | None = None

@@ -54,10 +54,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SplitsWithIdf:
-    """A chunk of splits, which are its items, and its idf tables by name; None without any."""
+    """A chunk of splits, which are its items, and its idf tables by name."""
 
     chunk: RowGroupSplits
-    idf: SavedIdf | None = None
+    idf: SavedIdf = field(default_factory=SavedIdf)
 
     def __len__(self) -> int:
         return len(self.chunk.splits)
@@ -149,7 +149,7 @@ class SplitScorer:
         reader, spec = SplitReader(splits), self.spec
         there: dict[str, Stored] = {}
         staged = StagedParts(spec.below, {}, {})
-        if idf is None or not idf.problem:
+        if not idf.problem:
             inside = place_of(splits[0].part_name).partition("/")[0]
             staged = StagedParts.listed(spec.folder, spec.below, inside)
             if spec.looks:
@@ -160,20 +160,19 @@ class SplitScorer:
     def _tried(
         self,
         split: Split,
-        idf: SavedIdf | None,
+        idf: SavedIdf,
         there: Mapping[str, Stored],
         staged: StagedParts,
         reader: SplitReader,
     ) -> TriedSplits:
         spec = self.spec
-        problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-        given = split, spec.digest, fingerprint, spec.settings.labels
+        given = split, spec.digest, idf.fingerprint, spec.settings.labels
         record, is_damaged = None, False
         if split.file_version:
             record = staged.read(spec.folder, split.part_name, made_of(*given, None))
         if record is None:
             stored = there.get(split.part_name.rpartition("/")[2])
-            record, is_damaged = self._earlier(split, stored, fingerprint)
+            record, is_damaged = self._earlier(split, stored, idf.fingerprint)
         if record is not None and (record.staged or record.is_current(split)):
             return _kept(split, record)
         try:
@@ -183,8 +182,8 @@ class SplitScorer:
                 rows = explode_candidates(whole)
         except UNREADABLE as error:
             return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
-        if problem:
-            return _failed(split, problem)
+        if idf.problem:
+            return _failed(split, idf.problem)
         digests = RowDigests.of(whole, utc_times=split.utc_times)
         made = made_of(*given, digests)
         if not split.file_version:  # nothing but its rows tells whether it is the same
@@ -217,7 +216,7 @@ class SplitScorer:
     def _scored(
         self,
         split: Split,
-        idf: SavedIdf | None,
+        idf: SavedIdf,
         made: str,
         rows: Rows,
         digests: RowDigests,
@@ -225,13 +224,12 @@ class SplitScorer:
         *,
         is_damaged: bool,
     ) -> TriedSplits:
-        tables = None if idf is None else idf.load()
+        tables = idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables, there)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-        fingerprint = "" if idf is None else idf.fingerprint
-        record = self._write(split, made, rows, digests, scored, fingerprint)
+        record = self._write(split, made, rows, digests, scored, idf.fingerprint)
         reused = int(scored.reused.sum())
         logger.info(
             event(

@@ -58,12 +58,12 @@ def test_file_of_several_tables_gives_them_back_whatever_their_order():
 def test_tables_named_by_their_fingerprint_are_read_once_and_never_taken_for_others(tmp_path):
     path = tmp_path / "idf.npz"
     path.write_bytes(GROUPS.to_bytes())
-    named = SavedIdf.of(GROUPS, str(path))
+    named = SavedIdf(path=str(path)).counted(GROUPS)
     assert same(named.load(), GROUPS)
     other = IdfTables.of(table())
     path.write_bytes(other.to_bytes())
     assert named.load() is named.load()
-    assert same(SavedIdf.of(other, str(path)).load(), other)
+    assert same(SavedIdf(path=str(path)).counted(other).load(), other)
     with pytest.raises(IdfError, match=f"{other.fingerprint}; expected {GROUPS.fingerprint}"):
         named.load()  # read again, since a process keeps the tables of one run
     path.unlink()
