@@ -47,7 +47,10 @@ _OUTPUT_MODE = ContextVar("output_mode", default=OutputMode())  # noqa: B039 - i
 
 
 def named(place: str) -> Any:
-    """Return what a place such as `idf.job.idf_job` names, and import it only now."""
+    """Return what a place such as `idf.job.idf_job` names, and import it only now.
+
+    A command loads no job but its own: each takes seconds.
+    """
     module, _, name = place.rpartition(".")
     return getattr(import_module(f"bertscore_beam.{module}"), name)
 

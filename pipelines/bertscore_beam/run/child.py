@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
-from bertscore_beam.run import activity, counters, pool
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.activity import Activity
 from bertscore_beam.run.output import DEVICE_LOST, EscapedRecord
 from bertscore_beam.run.pool import Answer
@@ -54,7 +54,6 @@ _Task: TypeAlias = tuple[int, bytes, bytes, int]
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
     """Work for the launcher until it ends."""
-    pool.in_child = True
     gc.set_threshold(_ALLOCATIONS)
     if threads > 1:
         sys.setswitchinterval(SWITCH_SECONDS)

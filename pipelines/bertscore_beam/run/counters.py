@@ -53,6 +53,7 @@ class Counted:
 
 
 _lock = threading.Lock()
+# Of the process, as Beam's counters are: deep inside a step nobody knows who works for whom.
 _collected: Counted | None = None
 
 

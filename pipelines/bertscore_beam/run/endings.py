@@ -54,7 +54,8 @@ def worker_errors(job: "RemoteJob | None" = None) -> Iterator[None]:
 def _quoted(error: Exception) -> BertScoreError | OSError | None:
     """Return the error of a worker that a runner quotes, if it is one of ours or of a file system.
 
-    It is that of the last traceback, up to what Beam adds, or else to an empty line.
+    It is that of the last traceback, up to what Beam adds, or else to an empty line. Of an error on
+    its workers a runner hands on nothing but this text; processes of our own send the error itself.
     """
     _, *quoted = _FRAMES.split(str(error))
     if not quoted or not _is_of_runner(error):

@@ -85,9 +85,6 @@ Result = TypeVar("Result")
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed children."""
 
-in_child = False
-"""Whether this process is a child: what it starts belongs to its process group."""
-
 _CLOSED = "the pool of processes is closed"
 
 _NO_PROCESS = (
@@ -96,6 +93,9 @@ _NO_PROCESS = (
 )
 
 _PROGRAM = (sys.executable, "-P", "-m", "bertscore_beam.run.child")
+
+_IN_CHILD = _PROGRAM[-1] in sys.orig_argv
+"""Whether this process is a child: what it starts belongs to its process group."""
 
 _LOCK_SECONDS = 1.0
 """How long to wait for another thread before children are killed all the same."""
@@ -347,7 +347,7 @@ class _Child(threading.Thread):
         child = self._child
         if child is not None:
             with suppress(OSError):
-                if in_child:
+                if _IN_CHILD:
                     child[0].kill()
                 else:  # also a group whose first process is dead
                     os.killpg(child[0].pid, signal.SIGKILL)
@@ -439,7 +439,7 @@ class _Child(threading.Thread):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what a library prints is not a result
                 pass_fds=[its.fileno()],
-                process_group=None if in_child else 0,
+                process_group=None if _IN_CHILD else 0,
             )
             self._child = process, ours
 
@@ -504,6 +504,8 @@ def _called(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
 
 _CALL = Each(_call, _called)
 
+# Of the process, since Beam makes its own copy of each step, and a pool cannot be pickled: a step
+# looks for it where it runs. A process has one run at a time.
 _opened: Pool | None = None
 
 
