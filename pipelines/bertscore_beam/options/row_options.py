@@ -5,7 +5,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import Columns, Flag, Options
@@ -23,6 +23,12 @@ from bertscore_core.errors import ConfigError
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 IDF_WORDS = ("none", "corpus")
+
+StripReasoning: TypeAlias = Annotated[
+    bool,
+    "Take the reasoning of a model, such as <think>...</think>, off the candidates before they are "
+    "scored. The output has the texts as they were.",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,11 +258,7 @@ class RowOptions(EncoderOptions, TextOptions):
         "whatever the model; `null` for none; `reference` for the score of the reference "
         "implementation, which is 0 for BERT and similar models. The reason is always written.",
     ] = "zero"
-    strip_reasoning: Annotated[
-        bool,
-        "Take the reasoning of a model, such as <think>...</think>, off the candidates before they "
-        "are scored. The output has the texts as they were.",
-    ] = False
+    strip_reasoning: StripReasoning = False
 
     def __post_init__(self) -> None:
         """Check combinations of options as well."""

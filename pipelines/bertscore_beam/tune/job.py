@@ -85,7 +85,10 @@ def tune_job(options: TuneOptions, run: Run) -> Outcome:
         earlier = (SUMMARY_FILE, RUN_FILE, *RESULT_FILES)
         publish_files(folder, head, token, files, earlier=earlier)
     return Outcome(
-        shown=show_results(summary, folder), document=summary, warnings=tuple(summary["warnings"])
+        shown=show_results(summary, folder),
+        document=summary,
+        warnings=tuple(summary["warnings"]),
+        notices=tuple(summary["notices"]),
     )
 
 
@@ -158,6 +161,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
         idf=options.idf != "none",
         max_length=options.max_length,
         revision=options.revision,
+        strip_reasoning=options.strip_reasoning,
     )
     settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
     files = settings.files

@@ -21,13 +21,21 @@ from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.plan import Plan, check_all_reached, plan_inputs
 from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
-from bertscore_beam.dump.texts import only_strings, reference_texts, texts_from_column
+from bertscore_beam.dump.texts import answers, only_strings, reference_texts, texts_from_column
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
+from bertscore_core.reasoning import REASONING
+from bertscore_core.stats.caveats import (
+    Caveat,
+    GroupCaveats,
+    caveat_messages,
+    caveats_of_groups,
+    caveats_of_values,
+)
 from bertscore_core.stats.estimates import ROUNDING, check_pairs, is_constant
-from bertscore_core.stats.score_statistics import Doubles
-from bertscore_core.tokens import IntArray
+from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
+from bertscore_core.tokens import BoolArray, IntArray
 
 # Read the rows of files with judgements; each file keeps its own types.
 
@@ -50,8 +58,11 @@ Values = dict[str, Sequence[Any]]
 
 def _read(rows: SplitRows, options: TuneOptions) -> Values:
     table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
+    given = texts_from_column(column_of(table, options.candidate_column))
+    candidates, marks = answers(given, strip=options.strip_reasoning)
     values: Values = {
-        "candidates": texts_from_column(column_of(table, options.candidate_column)),
+        "candidates": candidates,
+        "marks": [marks.get(row) for row in range(len(table))],
         "references": reference_texts(column_of(table, options.reference_column)),
         "bad_lines": [bad.get(row) for row in range(len(table))],
     }
@@ -141,6 +152,7 @@ class Judgements:
         groups: Position of each row's group in `names`. Shape (N,).
         rows: Where each row was in the input, counted over all files. Shape (N,).
         left_out: Rows of the input that cannot be used, by reason.
+        has_reasoning: Whether the candidate is scored with a model's reasoning. Shape (N,).
     """
 
     candidates: Sequence[str]
@@ -154,6 +166,7 @@ class Judgements:
     items: npt.NDArray[np.str_] | None
     rows: IntArray
     left_out: Mapping[str, int]
+    has_reasoning: BoolArray
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -161,6 +174,14 @@ class Judgements:
     def of_group(self, group: int) -> IntArray:
         """Return the positions of the rows of a group."""
         return np.flatnonzero(self.groups == group)
+
+    def caveats(self) -> tuple[str, ...]:
+        """Return what a reader should know of the texts, as `score` says it."""
+        shares = [self.has_reasoning[self.of_group(group)] for group in range(len(self.names))]
+        own = [_caveats(share) for share in shares]
+        groups = caveats_of_groups(([name], of) for name, of in zip(self.names, own, strict=True))
+        whole = _caveats(self.has_reasoning)
+        return tuple(caveat_messages(whole, GroupCaveats(groups, len(self.names))).values())
 
     @property
     def texts_digest(self) -> str:
@@ -172,6 +193,11 @@ class Judgements:
             line = repr((candidate, tuple(references), self.names[group]))
             digest.update(line.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()[:16]
+
+
+def _caveats(has_reasoning: BoolArray) -> tuple[Caveat, ...]:
+    share = float(has_reasoning.mean()) if len(has_reasoning) else 0.0
+    return caveats_of_values(UnknownTokens(), 0, reasoning=share)
 
 
 def read_judgements(options: TuneOptions, output: str) -> Judgements:
@@ -259,6 +285,7 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
         items=taken.get("items"),
         rows=rows,
         left_out=dict(sorted(Counter(reason for reason in reasons if reason).items())),
+        has_reasoning=np.array([values["marks"][row] == REASONING for row in rows], np.bool_),
     )
 
 

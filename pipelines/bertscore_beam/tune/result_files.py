@@ -63,6 +63,8 @@ def summary_of(
         "statistic": plan.options.statistic,
         "rows": len(judgements),
         "left_out": dict(judgements.left_out),
+        "reasoning": int(judgements.has_reasoning.sum()),
+        "notices": list(judgements.caveats()),
         "unscored": results.compared.unscored,
         "groups": groups,
         "recommended": results.recommended,

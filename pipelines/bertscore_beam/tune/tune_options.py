@@ -9,7 +9,7 @@ from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import Column, Flag, Names
 from bertscore_beam.options.language_map import MaxLength, Revision
 from bertscore_beam.options.metric_names import MetricOptions
-from bertscore_beam.options.row_options import EncoderOptions
+from bertscore_beam.options.row_options import EncoderOptions, StripReasoning
 from bertscore_beam.options.run_options import InputFormat, RunOptions
 from bertscore_core.errors import ConfigError, check_package
 
@@ -102,6 +102,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
     reference_column: Annotated[
         str, "Column of the references: a text or a list of texts in each row."
     ] = "reference"
+    strip_reasoning: StripReasoning = False
     by: Annotated[
         Column,
         "Column of groups, such as languages or language pairs. Agreement is computed in each "

@@ -1,5 +1,6 @@
 """Where a message names a command, or flags of one, that command is not refused in its turn."""
 
+import ast
 import os
 import re
 import shlex
@@ -13,9 +14,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import bertscore_beam
+import bertscore_core
 from bertscore_beam.cli import main as cli
-from bertscore_core.registry import EMBEDDED_MODEL
+from bertscore_core.registry import EMBEDDED_MODEL, TunedLayer, format_layers
 from tests.support.dumps import write_dump
+from tests.support.judgements import write_judgements
 from tests.support.made_runs import made_run, scored
 
 ROWS = 40
@@ -34,6 +38,8 @@ def place(tmp_path_factory):
     pairs = {"candidate": texts, "reference": texts}
     judged = {**pairs, "human": range(ROWS), "lp": ["en-de"] * ROWS}
     pyarrow.csv.write_csv(pa.table(judged), folder / "wmt.csv")
+    spoken = pa.table({**pairs, "language": ["en"] * ROWS})
+    pq.write_table(spoken, folder / "spoken.parquet")
     pq.write_table(pa.table({"samples": [texts[:3]] * ROWS}), folder / "samples.parquet")
     given = {"id": texts, "system": ["a", "b"] * (ROWS // 2), "language": ["en"] * ROWS}
     rows = scored(np.linspace(0.2, 0.9, ROWS), **given)
@@ -119,6 +125,126 @@ def test_what_a_shell_is_to_do_makes_rows_and_finds_models(place, monkeypatch, r
     said = ran(["models", "xlnet"], cli.UNUSABLE).err
     search = re.search(r"to search it: (.+)", said)[1]
     assert b"xlnet-base" in subprocess.run(["bash", "-c", search], capture_output=True).stdout
+
+
+# Where a message names a command, that command is run, and then the first one is right. What is
+# wrong; a piece of the message; the command that it names; and, if that alone does not mend it, how
+# the first one goes on: "" if the command only shows what there is.
+
+IDF = "idf --input dump --output"
+SPOKEN = f"score --input spoken.parquet --language-column language --model {EMBEDDED_MODEL}"
+SCORE = f"score --input dump --output out {DRY}"
+TUNE = "tune --judgements judged.parquet --score-column human --layers 6 --idf none --metrics none"
+EXPLAIN = "explain -c cat -r dog --device cpu --idf"
+BASELINE = "baseline --sentences en=many.txt --models all-MiniLM-L6-v2 --pairs 20 --output"
+RESCALED = f"{SCORE} --language en --model all-MiniLM-L6-v2 --rescale --baseline"
+
+NAMED = [
+    (f"{EXPLAIN} corpus", "Count one with `bertscore-beam idf`", f"{IDF} a.npz",
+     f"{EXPLAIN} a.npz"),
+    (f"{SCORE} --idf no", "the path of a table saved by `bertscore-beam idf`", f"{IDF} no.npz",
+     f"{SCORE} --idf no.npz"),
+    (f"{SCORE} --idf ./b.npz --idf-key id", "give the key to `bertscore-beam idf`",
+     f"{IDF} b.npz --idf-key id", f"{SCORE} --idf ./b.npz"),
+    (f"{SCORE} --idf ./c.npz", "`bertscore-beam idf`. Make it, or give", f"{IDF} c.npz", None),
+    (f"{SCORE} --idf bad.npz", "by `bertscore-beam idf`. Make it with that",
+     f"{IDF} bad.npz --overwrite", None),
+    (f"{SPOKEN} --output out --idf a.npz {DRY}", "Count them with `bertscore-beam idf` and",
+     f"{SPOKEN.replace('score', 'idf')} --output d.npz",
+     f"{SPOKEN} --output out --idf d.npz {DRY}"),
+    (f"{SCORE} --idf a.npz --max-length 64", "Count it again with `bertscore-beam idf` and",
+     f"{IDF} e.npz --max-length 64", f"{SCORE} --idf e.npz --max-length 64"),
+    (f"{SCORE} --registry no.json", "what `bertscore-beam tune --registry ",
+     f"{TUNE} --registry no.json --output tuned", None),
+    (f"{SCORE} --registry bad.json", "what `bertscore-beam tune --registry FILE` writes. Check",
+     f"{TUNE} --registry right.json --output tuned", f"{SCORE} --registry right.json"),
+    (f"{SCORE} --registry other.json", "Run `bertscore-beam tune --registry` for it",
+     f"{TUNE} --registry other.json --output tuned", None),
+    (f"{RESCALED} empty", "make them with `bertscore-beam baseline`", f"{BASELINE} tables-a",
+     f"{RESCALED} tables-a"),
+    (f"{RESCALED} tables", "Make it with `bertscore-beam baseline`, or", f"{BASELINE} tables-b",
+     f"{RESCALED} tables-b"),
+    (f"{RESCALED} ones.tsv", "a new one with `bertscore-beam baseline`", f"{BASELINE} tables-c",
+     f"{RESCALED} tables-c"),
+    (f"{SCORE} --model no/model", "`bertscore-beam models` lists the registry", "models", ""),
+    ("baseline compare published tables-a", "`bertscore-beam models` lists the published", "models",
+     "baseline compare published tables-a/en/all-MiniLM-L6-v2.tsv --language en --model "
+     "distilbert-base-uncased"),
+    (f"{SCORE} --paired-bs", "`bertscore-beam compare` tests systems",
+     "compare days/scores/today days/scores/before", ""),
+]  # fmt: skip
+
+NOT_TRIED = {
+    "Write bertscore-beam explain RUN": "by the next test",
+    "`bertscore-beam tune --judgements FILE": "a model without a layer is not here: test_layers",
+    "Run `bertscore-beam tune` with these": "as for the other files of layers",
+    "Make a table with `bertscore-beam baseline` from": "as for the other tables",
+    "`bertscore-beam baseline{}`": "a notice: the scores are made",
+    "with `bertscore-beam baseline` without": "as for the other tables",
+    "`bertscore-beam baseline`. Delete it and run": "a damaged file of a run",
+    "Count a table once with `bertscore-beam idf`": "a warning: the scores are made",
+    "Make a table with `bertscore-beam idf` and give": "for Python",
+    "Make one with `bertscore-beam idf`": "for Python",
+    "an idf table of this project": "as for other files that are no table",
+    "for any other model give num_layers": "for Python",
+}
+
+
+def messages_naming_commands():
+    """Yield texts of the packages that name a command, but docstrings, help and examples."""
+    for package in (bertscore_beam, bertscore_core):
+        for path in Path(package.__file__).parent.rglob("*.py"):
+            yield from filter(COMMAND.search, texts_below(ast.parse(path.read_text("utf-8"))))
+
+
+def texts_below(node):
+    is_help = isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Annotated"
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    text = text_of(node)
+    if text:
+        yield text
+    elif not (is_help or is_docstring):
+        for below in ast.iter_child_nodes(node):
+            yield from texts_below(below)
+
+
+COMMAND = re.compile(r"(`|Write )bertscore-beam [a-z]")
+
+
+def text_of(node):
+    """Return a text of the source, with {} for what is filled in; "" for anything else."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    if not all(isinstance(part, ast.FormattedValue | ast.Constant) for part in parts):
+        return ""
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+
+
+def test_each_message_that_names_a_command_is_tried():
+    found = {*messages_naming_commands()}
+    known = [*(says for _, says, *_ in NAMED), *NOT_TRIED]
+    assert len(found) > 25
+    assert [text for text in found if not any(says in text for says in known)] == []
+    assert [says for says in known if not any(says in text for text in found)] == []
+
+
+@pytest.mark.job
+@pytest.mark.long
+def test_the_command_that_a_message_names_mends_it(place, monkeypatch, ran):
+    monkeypatch.chdir(place)
+    (place / "bad.npz").write_bytes(b"no table")
+    (place / "bad.json").write_text("{}", encoding="utf-8")
+    layers = format_layers([TunedLayer(model="mine", weights="bb", num_layers=3)])
+    (place / "other.json").write_bytes(layers)
+    write_judgements(place / "judged.parquet")
+    (place / "empty").mkdir()
+    (place / "ones.tsv").write_text("LAYER,P,R,F\n" + "".join(f"{n},1,1,1\n" for n in range(7)))
+    sentences = (f"sentence {number} of a text about cats" for number in range(40))
+    (place / "many.txt").write_text("\n".join(sentences), encoding="utf-8")
+    for wrong, says, named, again in NAMED:
+        assert says in re.sub(r"\s+", " ", ran(shlex.split(wrong), cli.UNUSABLE).err), wrong
+        ran(shlex.split(named))
+        if again != "":
+            ran(shlex.split(again or wrong))
 
 
 @pytest.mark.job

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.stats
@@ -294,6 +295,29 @@ def test_score_takes_the_layer_of_the_file(tmp_path):
     assert config.num_layers == 4
     assert settle_workers(config, runner.threads).signature().num_layers == "4"
     assert scorer_config(score_options(num_layers=2, **given), runner.threads).num_layers == 2
+
+
+@pytest.mark.long
+def test_scores_without_reasoning_are_those_of_the_answers(judgements, tmp_path, capsys):
+    rows = pq.read_table(judgements)
+    thoughts = [f"<think>Hm.</think>{text}" for text in rows["candidate"].to_pylist()]
+    place = rows.column_names.index("candidate")
+    pq.write_table(rows.set_column(place, "candidate", pa.array(thoughts)), tmp_path / "j.parquet")
+    values = []
+    for name, given, more in (
+        ("a", judgements, []),
+        ("b", tmp_path / "j.parquet", ["--strip-reasoning"]),
+        ("c", tmp_path / "j.parquet", []),
+    ):
+        words = ["--layers", "6", "--idf", "none", "--resamples", "100", "--metrics", "rougel"]
+        assert tune(given, tmp_path / name, *words, *more) == 0
+        said = capsys.readouterr().err
+        assert ("is in 100.0% of the candidates" in said) == (name == "c")
+        summary = json.loads((tmp_path / name / "_summary.json").read_text())
+        assert ("reasoning:stripped" in str(summary["signatures"])) == (name == "b")
+        values.append([row["value"] for row in summary["agreement"]])
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert values[0] != pytest.approx(values[2], abs=1e-3)
 
 
 def test_score_refuses_a_file_without_its_model(tmp_path, capsys):

@@ -44,6 +44,23 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     assert found.candidates == [row["candidate"] for row in rows[5:]]
 
 
+def test_reasoning_is_told_of_by_group_and_taken_off_as_in_score(tmp_path):
+    rows = judgement_rows()
+    texts = [row["candidate"] for row in rows]
+    for row in rows[30:39]:
+        row["candidate"] = f"<think>Hm.</think> {row['candidate']}"
+    rows[39]["candidate"] = "<think>Hm."
+    path = write_judgements(tmp_path / "j.parquet", rows)
+    kept = read(path, by="language", min_rows=20)
+    assert kept.candidates == [row["candidate"] for row in rows]
+    (caveat,) = kept.caveats()
+    assert caveat.startswith("The reasoning of a model is in 16.7% of the candidates: ")
+    stripped = read(path, by="language", min_rows=20, strip_reasoning=True)
+    assert stripped.candidates == texts[:39] + texts[40:]
+    assert stripped.left_out == {"only_reasoning": 1}
+    assert stripped.caveats() == ()
+
+
 def test_an_empty_text_is_no_score_and_no_group_and_truth_values_are_labels(tmp_path):
     rows = judgement_rows()
     rows[0]["human"] = rows[1]["language"] = ""
