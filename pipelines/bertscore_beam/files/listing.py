@@ -100,7 +100,8 @@ def stored_here(path: str) -> Stored:
         FileNotFoundError: It is not there.
     """
     status = os.stat(path)
-    return Stored(status.st_size, str(status.st_mtime_ns), str(status.st_mtime_ns))
+    version = str(status.st_mtime_ns)
+    return Stored(status.st_size, version, version)
 
 
 def stored_remotely(fs: AbstractFileSystem, info: Mapping[str, Any]) -> Stored:

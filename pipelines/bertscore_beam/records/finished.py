@@ -19,8 +19,8 @@ from bertscore_beam.files.checked import from_json, typed
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.record import PartRecord, is_whole, record_of
-from bertscore_beam.records.records import published_entries
+from bertscore_beam.records.record import PartRecord, is_whole
+from bertscore_beam.records.records import published_files
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -30,7 +30,7 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     run_from_json,
 )
-from bertscore_beam.run.publication import Head, is_success, read_head, readable_head
+from bertscore_beam.run.publication import HEAD_FILE, Head, is_success, read_head, readable_head
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
@@ -235,13 +235,19 @@ def without_other_formats(folders: Sequence[str]) -> tuple[tuple[str, ...], str]
 
 
 def why_not_done(source: OutputFolder) -> str:
-    """Say why a run has no `_SUCCESS`: it failed gates, or it has not ended."""
+    """Say why a run is no success: it failed gates, is damaged, or has not ended."""
     gates = source.read_json(SUMMARY_FILE).get("failed_gates")
     if isinstance(gates, list) and gates:
         return (
             f"the run in {source.shown!r} ended, but did not pass {', '.join(map(str, gates))}: "
             f"see its {SUMMARY_FILE}. Mend the input, or run its command again with another limit: "
             "its scores are kept."
+        )
+    if source.exists(SUCCESS_FILE):
+        return (
+            f"the run in {source.shown!r} cannot be used: got a {SUCCESS_FILE} that its "
+            f"{HEAD_FILE} does not name; expected both whole, and of one run. Run its command "
+            "again: it keeps all parts that are whole."
         )
     return (
         f"the run in {source.shown!r} is not done: got no {SUCCESS_FILE} of it; expected one. Wait "
@@ -319,9 +325,7 @@ def _whole_parts(source: OutputFolder, head: Head, summary: RunSummary) -> tuple
     Of a copy of a folder all files have other versions; each is checked when it is read.
     """
     sizes = source.files(suffix=".parquet")
-    listed = published_entries(source, head).values()
-    records = (record_of(entry.note) for entry in listed if entry.note)
-    found = filter(None, records)
+    found = filter(None, (record for _, record in published_files(source, head)))
     whole = [record for record in found if sizes.get(record.part_name) == record.part_bytes]
     rows = sum(record.num_rows for record in whole)
     if (len(whole), rows) != (summary.parts, summary.rows):

@@ -39,6 +39,7 @@ from bertscore_beam.records.finished import (
 )
 from bertscore_beam.records.group_notes import MOST_NOTED, GroupedBy, note_of, noted_groups
 from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import GROUPS_FILE
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
 from bertscore_core.stats.caveats import (
@@ -254,9 +255,6 @@ def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
 
 
 # What is written of groups: a table with a row for each, and their part of the summary.
-
-GROUPS_FILE = "_groups.pq"
-"""Parquet, but not by that name: globs such as **/*.parquet must find parts alone."""
 
 CONFIDENCE = 0.95
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -33,6 +33,11 @@ from bertscore_beam.run.publication import (
 from bertscore_core.errors import InputError
 
 IDF_FILE = "_manifest/idf.npz"
+GROUPS_FILE = "_groups.pq"
+"""Parquet, but not by that name: globs such as **/*.parquet must find parts alone."""
+
+# How names begin of what a run publishes beside its parts, if it has it; tables have a note.
+_BESIDE = (GROUPS_FILE, f"{REJECTS_FOLDER}/", IDF_FILE.removesuffix("npz"))
 
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 _STAGED_FILE = re.compile(rf"{WORK_FOLDER}/(over-\d+/)?\w+/\d{{12,}}\.\w+-\w+-\w+\.pq")
@@ -48,16 +53,18 @@ class FoundParts:
             seen since they were written, or changed. Where a store tells of no contents, all.
         damaged: Files with the names of parts that hold none.
         others: All other files, but lists of rejected rows.
-        published: What the manifest lists, by name.
         files: All files, as they are listed.
+        published: Names of the files that the manifest lists.
+        is_whole: Whether all parts among these are there, with their sizes.
     """
 
     records: Mapping[str, PartRecord] = field(default_factory=dict)
     unverified: frozenset[str] = frozenset()
     damaged: frozenset[str] = frozenset()
     others: tuple[str, ...] = ()
-    published: Mapping[str, Entry] = field(default_factory=dict)
     files: Mapping[str, Stored] = field(default_factory=dict)
+    published: frozenset[str] = frozenset()
+    is_whole: bool = True
 
     def entries(self, part_name: str) -> Iterator[Entry]:
         """Yield the entries of a part under its name, which stays, as its files are now."""
@@ -69,22 +76,10 @@ class FoundParts:
                 note = {}
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all parts that are published are there, with their sizes."""
-        sizes = {name: stored.size for name, stored in self.files.items()}
-        parts = (entry for entry in self.published.values() if entry.note)
-        return all(sizes.get(entry.name) == entry.size for entry in parts)
-
-    @property
-    def unlisted(self) -> set[str]:
+    def unlisted(self) -> tuple[str, ...]:
         """The files of earlier runs that no manifest lists, as when it was lost."""
-        beside = (name for name in self.files if name.startswith(f"{REJECTS_FOLDER}/"))
-        return {*self.unverified, *beside} - self.published.keys()
-
-    @property
-    def earlier(self) -> set[str]:
-        """The names of all files that a publication replaces or deletes."""
-        return self.published.keys() | self.unlisted
+        others = (name for name in self.files if name.startswith(_BESIDE))
+        return tuple(sorted({*self.unverified, *others} - self.published))
 
 
 def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True) -> FoundParts:
@@ -98,36 +93,52 @@ def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True)
         head: Its head.
         is_read: Whether the footers of parts are read that are not as the manifest lists them.
     """
-    listed = dict(folder.each_stored())
-    files, others = [], []
-    for name in listed:
+    files = dict(folder.each_stored())
+    parts, others = set(), []
+    for name in files:
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
-            files.append(name)
+            parts.add(name)
         elif not name.startswith(f"{REJECTED_ROWS_FOLDER}/"):
             others.append(name)
-    runs = runs_below(others)
-    parts = {name for name in files if not is_below(name, runs)}
-    published = published_entries(folder, head)
-    records = {}
-    for name in sorted(parts & published.keys()):
-        entry = published[name]
-        if entry.content and entry.is_there(listed[name]):
-            record, beside = record_of(entry.note), rows_path(name)
-            is_listed = beside not in published or published[beside].is_there(listed.get(beside))
-            if record is not None and record.part_name == name and is_listed:
-                records[name] = record
+    if runs := runs_below(others):
+        parts = {name for name in parts if not is_below(name, runs)}
+    records, published, changed, is_whole = {}, set(), set(), True
+    for entry, record in published_files(folder, head):
+        name, stored = entry.name, files.get(entry.name)
+        published.add(name)
+        if not entry.is_there(stored):
+            changed.add(name)
+        elif entry.content and record is not None and record.part_name == name and name in parts:
+            records[name] = record
+        is_part = bool(entry.note)
+        is_whole = is_whole and not (is_part and (stored is None or stored.size != entry.size))
+    for name in [name for name in records if changed and rows_path(name) in changed]:
+        del records[name]
     left = sorted(filter(is_part_name, parts - records.keys())) if is_read else []
-    read = in_parallel(lambda name: read_record(folder, name, listed[name]), left)
+    read = in_parallel(lambda name: read_record(folder, name, files[name]), left)
     found = {name: record for name, record in zip(left, read, strict=True) if record is not None}
     return FoundParts(
         records=records | found,
         unverified=frozenset(found),
         damaged=frozenset({*left} - found.keys()),
         others=tuple(others),
-        published=published,
-        files=listed,
+        files=files,
+        published=frozenset(published),
+        is_whole=is_whole,
     )
+
+
+def published_files(
+    folder: OutputFolder, head: Head | None
+) -> Iterator[tuple[Entry, PartRecord | None]]:
+    """Yield what a head lists, each part with its record; damaged or lost shards are left out.
+
+    A note is five times as large as its record: whoever holds all must not hold the entries.
+    """
+    for shard in read_shards(folder, [] if head is None else head.shards):
+        for entry in [] if shard is None else shard.entries:
+            yield entry, record_of(entry.note) if entry.note else None
 
 
 def has_parts(folder: OutputFolder) -> bool:
@@ -138,12 +149,6 @@ def has_parts(folder: OutputFolder) -> bool:
 def is_part_name(name: str) -> bool:
     """Tell whether a file has the name of a part."""
     return _PART_FILE.fullmatch(name.rpartition("/")[2]) is not None
-
-
-def published_entries(folder: OutputFolder, head: Head | None) -> dict[str, Entry]:
-    """Return what a head lists, by name; shards that are damaged or gone are left out."""
-    shards = read_shards(folder, [] if head is None else head.shards)
-    return {entry.name: entry for shard in shards if shard for entry in shard.entries}
 
 
 # Parts that are staged, under what they are made of.
@@ -181,25 +186,19 @@ class StagedParts:
     files: Mapping[str, Stored]
 
     @classmethod
-    def among(cls, below: str, files: Mapping[str, Stored]) -> "StagedParts":
-        """Find them among files."""
-        folders: dict[str, list[str]] = {}
-        for name in files:
-            if name.startswith(f"{below}/"):
-                folders.setdefault(name.rpartition("/")[0], []).append(name)
-        names = {
-            f"{folder.removeprefix(below).strip('/')}/{made_of}": name
-            for folder, inside in folders.items()
-            for made_of, name in staged_parts(inside, folder).items()
-        }
-        return cls(below, names, files)
-
-    @classmethod
     def listed(cls, folder: OutputFolder, below: str, inside: str = "") -> "StagedParts":
         """List what is staged in a folder, of all inputs or of one."""
         at = f"{below}/{inside}".rstrip("/")
         files = {f"{at}/{name}": stored for name, stored in folder.each_stored(at)}
-        return cls.among(below, files)
+        folders: dict[str, list[str]] = {}
+        for name in files:
+            folders.setdefault(name.rpartition("/")[0], []).append(name)
+        names = {
+            f"{at.removeprefix(below).strip('/')}/{made_of}": name
+            for at, inside in folders.items()
+            for made_of, name in staged_parts(inside, at).items()
+        }
+        return cls(below, names, files)
 
     def read(self, folder: OutputFolder, part_name: str, made_of: str) -> PartRecord | None:
         """Read the record of a part that is staged; None without a whole one."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from bertscore_beam.dump.columns import ERROR_METRICS
@@ -15,6 +16,7 @@ from bertscore_core.stats.score_statistics import MEASURES, ScoreSummary
 from bertscore_core.sums import Sums
 from bertscore_core.work import Work
 
+_AT_ONCE = 1000
 SHOWN_FAILURES = 100
 """Most failed splits, rejected files and parts of missing inputs that the summary names."""
 
@@ -72,6 +74,14 @@ class Totals(Sums):
             tokenized=record.tokenized,
             dropped=record.dropped,
         )
+
+    @classmethod
+    def of_records(cls, records: Iterable[PartRecord]) -> "Totals":
+        """Return the totals of parts, however many: some are added at a time."""
+        total, left = cls(), map(cls.of_record, records)
+        while some := [*islice(left, _AT_ONCE)]:
+            total = cls.merge([total, *some])
+        return total
 
     @classmethod
     def of_kept(cls, record: PartRecord) -> "Totals":

@@ -16,8 +16,8 @@ from bertscore_beam.dump.columns import ERROR, KEY, SCORES
 from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.types import without_views
 from bertscore_beam.records.finished import in_order, open_part
-from bertscore_beam.records.record import PartRecord, record_of
-from bertscore_beam.records.records import published_entries
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import published_files
 from bertscore_beam.run.folder import OutputFolder, nan_to_null
 from bertscore_beam.run.publication import readable_head
 
@@ -43,8 +43,8 @@ class PublishedRows:
             inputs: Names of the input files, if they have another order than that of their names.
         """
         folder = OutputFolder(root)
-        listed = published_entries(folder, readable_head(folder)).values()
-        records = in_order(filter(None, (record_of(entry.note) for entry in listed if entry.note)))
+        listed = published_files(folder, readable_head(folder))
+        records = in_order(filter(None, (record for _, record in listed)))
         if inputs:
             place = {name: number for number, name in enumerate(inputs)}
             last = len(place)  # a file that has come since

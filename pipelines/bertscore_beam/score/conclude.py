@@ -30,7 +30,7 @@ from bertscore_beam.run.publication import (
     sweep,
 )
 from bertscore_beam.score.finish import FAILED_FOLDER
-from bertscore_beam.score.spec import PENDING, PLAN, RunSpec
+from bertscore_beam.score.spec import NAMES, PENDING, PLAN, RunSpec
 from bertscore_beam.score.steps import TriedSplits
 from bertscore_core.stats.score_statistics import ScoreSummary
 
@@ -127,7 +127,9 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
 
 def _delete_own(spec: RunSpec) -> None:
     """Delete what only the workers of a run need. Plans may contain credentials in paths."""
-    spec.folder.delete(*_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING)))
+    spec.folder.delete(
+        *_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING, NAMES))
+    )
     delete_tables(spec.folder)
 
 

@@ -13,7 +13,6 @@ from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.metrics.table import described
 from bertscore_beam.records.groups import (
-    GROUPS_FILE,
     GroupRow,
     PartStatistics,
     caveats_of_metrics,
@@ -25,7 +24,14 @@ from bertscore_beam.records.groups import (
     statistics_of_parts,
 )
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import IDF_FILE, FoundParts, entries_of, find_parts, own_file
+from bertscore_beam.records.records import (
+    GROUPS_FILE,
+    IDF_FILE,
+    FoundParts,
+    entries_of,
+    find_parts,
+    own_file,
+)
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
@@ -156,8 +162,13 @@ def begin_to_publish(
     files = {**files, SUMMARY_FILE: to_json(nan_to_null(summary), indent=2)}
     staged = stage_files(folder, spec.run, files)
     entries = chain(entries, staged, [Entry(RUN_FILE, own_file(spec.run, NOTES))])
-    given = folder, spec.before, spec.run, entries, sorted({*found.earlier, *spec.unlisted})
+    given = folder, spec.before, spec.run, entries, _replaced_files(spec, found)
     publish(*given, signed if is_success else None, moves=False)
+
+
+def _replaced_files(spec: RunSpec, found: FoundParts) -> list[str]:
+    """Return the names of all files that a publication replaces or deletes."""
+    return sorted(found.published.union(spec.names().unlisted))
 
 
 def entries_of_parts(found: FoundParts, names: Iterable[str], below: str) -> Iterator[Entry]:
@@ -177,7 +188,7 @@ def _entries_of_run(spec: ScoreSpec, run: FolderDiff) -> Iterator[Entry]:
     """
     planned = (split.part_name for split in run.plan.splits)
     names = (name for name in planned if not spec.replaces or name in run.found.records)
-    return entries_of_parts(run.found, chain(names, spec.left), spec.below)
+    return entries_of_parts(run.found, chain(names, spec.names().left), spec.below)
 
 
 def _entries_of_idf(found: FoundParts, idf: str) -> Iterator[Entry]:

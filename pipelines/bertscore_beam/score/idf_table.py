@@ -1,7 +1,6 @@
 """The idf table of a scoring run: loaded, counted, or reused if no file has changed."""
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from bertscore_beam.dump.plan import Plan, shape_digest
@@ -20,7 +19,12 @@ from bertscore_core.errors import IdfError
 
 
 def find_idf(
-    folder: OutputFolder, plan: Plan, column: str, settings: SettingsByLanguage
+    folder: OutputFolder,
+    files: Iterable[str],
+    run: str,
+    plan: Plan,
+    column: str,
+    settings: SettingsByLanguage,
 ) -> tuple[SavedIdf, str]:
     """Find out whether the table of the corpus must be counted.
 
@@ -28,21 +32,32 @@ def find_idf(
     score. An earlier table is valid if all files have the versions that were counted. The same
     references give the same table again.
 
+    Args:
+        folder: The output folder.
+        files: Its files.
+        run: Identifies the run: what it stages has a name of its own, since of two runs in a store
+            the first to publish deletes what it has staged.
+        plan: The plan.
+        column: The column of references.
+        settings: How the rows of each language are scored.
+
     Returns:
         The tables, and their name in the run's identity: that of the corpus, by its files and rows.
     """
     label = f"corpus@{shape_digest(plan.splits, column)}"
     signed = [setting.signature.format() for setting in settings.by_language.values()]
     made = digest_of(repr((plan.digest, label, sorted(signed))), 16)
-    staged = f"{WORK_FOLDER}/idf-{made if plan.has_versions else uuid.uuid4().hex}.npz"
-    for name in (IDF_FILE, staged) if plan.has_versions else ():
+    start = f"{WORK_FOLDER}/idf-{made}-"
+    staged = (name for name in files if name.startswith(start) and name.endswith(".npz"))
+    for name in (IDF_FILE, *sorted(staged)) if plan.has_versions else ():
         path = folder.path(name)
         with suppress(IdfError):  # a missing or damaged table is counted again
             tables = load_idf(path)
             _check_complete(tables, plan, settings)
             if tables.corpus == plan.digest:
                 return SavedIdf(path=path, name=name, fingerprint=tables.fingerprint), label
-    return SavedIdf(path=folder.path(staged), name=staged, must_count=True), label
+    name = f"{start}{run}.npz"
+    return SavedIdf(path=folder.path(name), name=name, must_count=True), label
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:

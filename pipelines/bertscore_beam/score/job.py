@@ -184,6 +184,7 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(own_file(spec.run, name), data)
         digests[name] = digest_of(data)
+    spec.write_names(compared.names)
     spec.write_notes(
         {
             **spec.settings.signed(None),

@@ -7,7 +7,7 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
@@ -56,7 +56,7 @@ from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.spec import EarlierNames, ScoreSpec
 from bertscore_core.errors import ConfigError
 
 
@@ -107,6 +107,7 @@ class ComparedPlan:
     Attributes:
         spec: What the workers of the run need of it.
         diff: Which splits are done, and which are to do.
+        names: Files of earlier runs, for the judge of this one.
         imports: The imports of the folder.
         before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
@@ -114,6 +115,7 @@ class ComparedPlan:
     planned: ScorePlan
     spec: ScoreSpec
     diff: FolderDiff
+    names: EarlierNames
     imports: frozenset[str]
     before: Mapping[str, object] | None
 
@@ -294,7 +296,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     found = find_parts(folder, head)
     kept = found.records
     check_stands_alone(folder.root, found.others)
-    idf, label = _saved_idf(planned, folder)
+    run = uuid.uuid4().hex
+    idf, label = _saved_idf(planned, folder, found.files, run)
     settings = planned.settings.with_idf(label)
     identity = job_identity(settings, planned.fields, label)
     identity |= identity_of(
@@ -323,12 +326,10 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     return ComparedPlan(
         planned=planned,
         spec=ScoreSpec(
-            run=uuid.uuid4().hex,
+            run=run,
             before=head,
             is_over_success=is_success(folder, head) and found.is_whole,
             replaces=options.overwrite,
-            left=tuple(name for name in diff.left if name not in dropped),
-            unlisted=tuple(found.unlisted),
             folder=folder,
             settings=settings,
             identity=identity,
@@ -353,6 +354,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             notes=plan.notes,
         ),
         diff=diff,
+        names=EarlierNames(
+            left=tuple(name for name in diff.left if name not in dropped), unlisted=found.unlisted
+        ),
         imports=imports_among(found.others),
         before=before,
     )
@@ -362,7 +366,7 @@ def _run_start(
     planned: ScorePlan, found: FoundParts, diff: FolderDiff, gone: Sequence[str]
 ) -> RunStart:
     options, plan = planned.options, planned.plan
-    carried = sum(map(Totals.of_record, diff.records()), Totals())
+    carried = Totals.of_records(diff.records())
     left = sum(found.records[name].num_rows for name in diff.left)
     earlier = sum(record.num_rows for record in found.records.values())
     return RunStart(
@@ -428,7 +432,9 @@ def _of_earlier_versions(
     return parts
 
 
-def _saved_idf(planned: ScorePlan, folder: OutputFolder) -> tuple[SavedIdf, str]:
+def _saved_idf(
+    planned: ScorePlan, folder: OutputFolder, files: Iterable[str], run: str
+) -> tuple[SavedIdf, str]:
     """Return the idf tables of a run, and their name in its identity."""
     if planned.options.idf == "none":
         return SavedIdf(), "none"
@@ -436,4 +442,5 @@ def _saved_idf(planned: ScorePlan, folder: OutputFolder) -> tuple[SavedIdf, str]
         name = planned.given_idf.fingerprint
         # Workers may have another working folder.
         return SavedIdf(path=absolute(planned.options.idf), fingerprint=name), name
-    return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)
+    given = planned.plan, planned.fields.reference_column, planned.settings
+    return find_idf(folder, files, run, *given)

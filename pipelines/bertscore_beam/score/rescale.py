@@ -63,7 +63,7 @@ from bertscore_beam.score.finish import (
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import show_summary
-from bertscore_beam.score.spec import RunSpec
+from bertscore_beam.score.spec import EarlierNames, RunSpec
 from bertscore_beam.score.steps import TriedSplits, stage_part
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError
@@ -212,10 +212,11 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
     if not overwrite:
         check_same_run(before, spec.identity)
     found = find_parts(folder, head)
-    spec = replace(spec, before=head, unlisted=tuple(found.unlisted))
+    spec = replace(spec, before=head)
     folder.delete_temporary()
+    spec.write_names(EarlierNames(unlisted=found.unlisted))
     spec.write_notes(_run_notes(spec))
-    staged = StagedParts.among(spec.below, found.files)
+    staged = StagedParts.listed(folder, spec.below)
 
     def compared(record: PartRecord) -> Todo:
         name = record.part_name

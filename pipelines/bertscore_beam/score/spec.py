@@ -2,10 +2,11 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.files.checked import from_json, to_json, typed
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import SavedIdf
 from bertscore_beam.metrics.own import OwnMetric
@@ -19,7 +20,20 @@ from bertscore_beam.run.publication import Head, staging
 from bertscore_beam.score.loaded_scorers import ModelMemory
 
 # Names of what is staged for the workers of a run: see `own_file`.
-PLAN, PENDING, NOTES = "plan.pq", "pending.pq", "run.json"
+PLAN, PENDING, NAMES, NOTES = "plan.pq", "pending.pq", "names.json", "run.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierNames:
+    """Names of files of earlier runs that neither plan nor manifest tells of.
+
+    Attributes:
+        left: Parts of missing inputs, which stay.
+        unlisted: What no manifest lists, under the names that readers know: it is replaced.
+    """
+
+    left: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 _SHARE = 1000
@@ -30,7 +44,7 @@ _SHARE = 1000
 class RunSpec:
     """A run that stages parts and publishes them, as its workers know it, and its launcher.
 
-    It has neither plan nor records: those of many splits are large.
+    It has no plan, records or names of parts: those of many splits are large.
 
     Attributes:
         run: Identifies this run, a new one for each: the token of what it publishes.
@@ -42,7 +56,6 @@ class RunSpec:
         start: What is known of the run before its work, and its gates.
         is_over_success: Whether the folder held a success then.
         replaces: Whether nothing of what is published stays.
-        unlisted: Parts under their names that no manifest lists.
         detached: Whether no launcher waits for the end of the job.
         group_by: Columns whose values are the groups of the summary; none for no groups.
         metrics: Metrics of other libraries that rows have as well.
@@ -58,7 +71,6 @@ class RunSpec:
     start: RunStart
     is_over_success: bool = False
     replaces: bool = False
-    unlisted: tuple[str, ...] = ()
     detached: bool = False
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -68,6 +80,14 @@ class RunSpec:
     def below(self) -> str:
         """Where it stages, below the folder."""
         return staging(self.before, overwrite=self.replaces)
+
+    def write_names(self, names: EarlierNames) -> None:
+        """Stage the names that the judge of the run needs."""
+        self.folder.write(own_file(self.run, NAMES), to_json(asdict(names)))
+
+    def names(self) -> EarlierNames:
+        """Read them."""
+        return typed(EarlierNames, from_json(self.folder.read(own_file(self.run, NAMES))))
 
     def write_notes(self, content: Mapping[str, Any]) -> None:
         """Stage `_run.json`. A folder that holds nothing yet gets it now: it says whose it is."""
@@ -109,7 +129,6 @@ class ScoreSpec(RunSpec):
 
     Attributes:
         settings: How the rows of each language are scored.
-        left: Parts of missing inputs, which stay.
         idf: Its idf tables.
         model_memory: How much memory the models of a worker may take.
         reuse: The earlier run that rows take their scores from; None for none.
@@ -122,7 +141,6 @@ class ScoreSpec(RunSpec):
     """
 
     settings: SettingsByLanguage
-    left: tuple[str, ...] = ()
     idf: SavedIdf = field(default_factory=SavedIdf)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     reuse: ReusableRun | None = None

@@ -28,7 +28,7 @@ from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.groups import groups_note
 from bertscore_beam.records.lookup import LookUp, PartsOfInput, find_rows, look_up_in_tables
-from bertscore_beam.records.record import PartRecord, part_to_bytes, read_record
+from bertscore_beam.records.record import PartRecord, part_to_bytes, read_record, record_of
 from bertscore_beam.records.records import (
     StagedParts,
     is_whole_with,
@@ -91,7 +91,12 @@ class TriedSplits:
         Raises:
             ValueError: It is damaged.
         """
-        return typed(cls, from_json(unpacked(data)))
+        content = from_json(unpacked(data))
+        found = [*map(record_of, content["records"])]
+        records = tuple(record for record in found if record is not None)
+        if len(records) < len(found):
+            raise ValueError("a damaged record")
+        return cls(typed(Totals, content["totals"]), records)
 
 
 @dataclass(frozen=True, slots=True)

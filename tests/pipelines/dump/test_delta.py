@@ -373,4 +373,4 @@ def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_pat
     with pytest.raises(ConfigError, match=words):
         prepare_score(job_options(dump, output, backend="torch"))
     again = prepare_score(job_options(dump, output, backend="torch", overwrite=True))
-    assert (again.spec.start.rows_at_risk, again.spec.left) == (1, ())
+    assert (again.spec.start.rows_at_risk, again.names.left) == (1, ())

@@ -12,7 +12,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options.answer_options import GroupsOptions
 from bertscore_beam.pages.group_rows import outcome_of_groups
-from bertscore_beam.records.groups import GROUPS_FILE
+from bertscore_beam.records.records import GROUPS_FILE
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output

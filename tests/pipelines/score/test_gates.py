@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records.groups import GROUPS_FILE
+from bertscore_beam.records.records import GROUPS_FILE
 from tests.support.dumps import SCHEMA, read_output, write_dump
 from tests.support.jobs import summary_of
 

@@ -15,13 +15,13 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of, take_census
 from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_beam.records.groups import (
-    GROUPS_FILE,
     caveat_messages_of,
     group_rows,
     merge_statistics,
     statistics_of,
     table_of_groups,
 )
+from bertscore_beam.records.records import GROUPS_FILE
 from bertscore_beam.score import finish
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, write_dump

@@ -44,6 +44,57 @@ def staged_in(output):
     return sorted(name for name in names if name[:12].isdigit())
 
 
+def damaged(path, how):
+    data = path.read_bytes()
+    flipped = data[:20] + bytes([data[20] ^ 1]) + data[21:]
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes({"flipped": flipped, "cut off": data[:-9], "empty": b""}[how])
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut off", "empty", "gone"])
+def test_a_damaged_head_beside_a_success_is_told_and_mended(finished, capsys, how):
+    dump, output = finished
+    before = jobs.parts_of(output)
+    damaged(output / HEAD_FILE, how)
+    for words, status in {("check",): cli.BROKEN, ("groups",): cli.UNUSABLE}.items():
+        assert cli.main([*words, str(output)]) == status
+        said = " ".join(capsys.readouterr().err.split())
+        assert "got a _SUCCESS that its _manifest.json does not name" in said
+        assert "Run its command again" in said
+    assert jobs.run_options(jobs.job_options(dump, output))["parts_kept"] == 4
+    assert jobs.parts_of(output) == before
+    assert cli.main(["check", str(output), "--parts"]) == cli.DONE
+
+
+def test_groups_of_a_run_whose_manifest_was_lost_do_not_stay_under_another_success(tmp_path):
+    dump, output = write_dump(tmp_path / "dump", [30]), tmp_path / "out"
+    options = jobs.job_options(dump, output, idf="corpus", group_by=("id",))
+    assert jobs.run_options(options)["success"]
+    damaged(output / HEAD_FILE, "gone")
+    assert jobs.run_options(jobs.job_options(dump, output, idf="corpus"))["success"]
+    assert not (output / "_groups.pq").exists()
+    assert (output / "_manifest/idf.npz").exists()
+    assert cli.main(["check", str(output), "--parts"]) == cli.DONE
+
+
+def test_runs_stage_idf_tables_under_names_of_their_own_and_take_those_of_others(
+    tmp_path, monkeypatch
+):
+    dump, output = write_dump(tmp_path / "dump", [30]), tmp_path / "out"
+    options = jobs.job_options(dump, output, idf="corpus")
+    first, second = (jobs.prepare_score(options).spec.idf for _ in range(2))
+    assert first.must_count
+    assert first.name != second.name
+    with stopped_at(monkeypatch, finish, "publish"):
+        jobs.run_options(options)
+    again = jobs.prepare_score(options).spec.idf
+    assert not again.must_count
+    assert (output / again.name).exists()
+    assert jobs.run_options(options)["success"]
+
+
 class StoppedError(Exception):
     """Stands for the death of a run."""
 

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from bertscore_beam.records.records import FoundParts
 from bertscore_beam.run import publication
+from bertscore_beam.score import finish
 from tests.simulation.play import play
 from tests.simulation.publishing import GUARDED
 from tests.simulation.world import Hazards
@@ -76,7 +76,7 @@ def overtaking(head):
 
 
 HOLES = {
-    "stale parts that stay": (FoundParts, "earlier", ()),
+    "stale parts that stay": (finish, "_replaced_files", lambda *given: ()),
     "a publisher that replaces a newer head": (publication, "begin", overtaking(publication.begin)),
 }
 SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 553}

@@ -10,8 +10,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_beam.records.groups import GROUPS_FILE, group_part
-from bertscore_beam.records.records import own_file
+from bertscore_beam.records.groups import group_part
+from bertscore_beam.records.records import GROUPS_FILE, own_file
 from bertscore_beam.run import publication
 from bertscore_beam.run.folder import SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.publication import is_success, read_head
