@@ -19,9 +19,9 @@ from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.publication import settled_head, sweep
 from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import import_text, missing_imports
+from bertscore_beam.run.text_import import Check, import_text, missing_imports
 from bertscore_beam.score.conclude import has_ended, read_summary
-from bertscore_beam.score.job import score_phases, start_run, texts_to_import
+from bertscore_beam.score.job import score_phases, start_run
 from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}
@@ -54,12 +54,12 @@ def import_here(texts: Iterable[TextFile], folder: OutputFolder) -> None:
 
 def plan_imported(options: ScoreOptions) -> ScorePlan:
     """Import the files of text, if that is to be done, and plan."""
-    planned = plan_score(options, Runner.of(options))
-    if not planned.plan.sketched:
-        return planned
-    folder = own(planned.output)
-    import_here(texts_to_import(planned, folder), folder)
-    return plan_score(planned.options, planned.runner, planned)
+
+    def import_texts(output: str, texts: Sequence[TextFile], check: Check) -> None:
+        check(own(output))
+        import_here(texts, own(output))
+
+    return plan_score(options, Runner.of(options), import_texts)
 
 
 def prepare_score(options: ScoreOptions) -> ComparedPlan:

@@ -75,13 +75,7 @@ def write(path: Path, table: pa.Table, row_group_size: int | None = None, **opti
 
 def plan(path: str, target_rows: int) -> list[Split]:
     layout = read_layout(path)
-    blank = Split(
-        path=path,
-        input_name="x.parquet",
-        file_rows=None,
-        file_size=layout.file_size,
-        file_version="",
-    )
+    blank = Split(path=path, input_name="x.parquet", file_size=layout.file_size, file_version="")
     return plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
 
 

@@ -13,11 +13,13 @@ import zstandard
 
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.plan import Imports, Plan, Resources
 from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.text.text_source import texts_among
 from bertscore_beam.dump.texts import Rows, texts_from_column
 from tests.support.jobs import import_here, own
-from tests.support.tables import plan_pairs
+from tests.support.tables import PAIRS, plan_pairs
 
 
 def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:
@@ -45,12 +47,11 @@ def plan_text(
 ) -> Plan:
     """Plan inputs with columns `candidate` and `reference`; import those of text into a folder."""
 
-    def plan(*, are_made: bool) -> Plan:
-        resources = Resources(imports=Imports(folder=str(folder), are_made=are_made))
-        return plan_pairs(path, rows=rows, target_bytes=size, resources=resources, **changes)
-
-    import_here(plan(are_made=False).sketched, own(folder))
-    return plan(are_made=True)
+    fields = changes.get("fields", PAIRS)
+    named = fields.named(changes.get("choosing", ()))
+    import_here(texts_among(expand_inputs([str(path)]), named, fields.lists), own(folder))
+    resources = Resources(imports=Imports(folder=str(folder), are_made=True))
+    return plan_pairs(path, rows=rows, target_bytes=size, resources=resources, **changes)
 
 
 def read_plan(plan: Plan) -> tuple[pa.Table, list[tuple[int, str | None]]]:

@@ -71,7 +71,7 @@ def read_parquet(
                 continue
             _check_unchanged(split, file.metadata, size if split.data else source_size(source))
             rows = _RowReader(file, source, split, names)
-            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
+            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.num_rows)
             while row_group_of(split) == row_group:
                 split = yield _checked(rows, split, is_exact=are_exact)
 
@@ -79,7 +79,7 @@ def read_parquet(
 def _checked(rows: "_RowReader", split: Split, *, is_exact: bool) -> pa.Table:
     table = rows.read(split)
     skip = split.skip_rows
-    if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
+    if not is_exact and not rows.are_exact(skip, skip + split.num_rows):
         message = int96.not_exact_message(rows.int96)
         raise InputError(f"{mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
@@ -121,7 +121,7 @@ class _RowReader:
     def read(self, split: Split) -> pa.Table:
         if split.num_rows == 0:
             return pa.Table.from_batches([], self.file.schema_arrow)
-        limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
+        limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.num_rows // self._available)
         if self._batches is None:
             # All bytes come in a few requests, also if some rows are not wanted.
             is_remote = isinstance(self._source, RemoteFile)
@@ -137,7 +137,7 @@ class _RowReader:
             self._batches = Batches(itertools.chain.from_iterable(streams))
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in self._batches.take(split.skip_rows, split.rows_read):
+        for batch in self._batches.take(split.skip_rows, split.num_rows):
             pieces.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if size > limit:

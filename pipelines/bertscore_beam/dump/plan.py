@@ -1,8 +1,8 @@
 """The plan of a run: which splits there are, which files cannot be scored, and its file.
 
-Only footers are read: of a file of text, that of the Parquet file that was made of it. Before that
-is made, the first rows give a sketch. Many files are planned at a time. A bad file is rejected with
-its reason and never stops the others.
+Only footers are read: of a file of text, that of the Parquet file that was made of it. To show what
+a run would do without one, rows are estimated from the first ones. Many files are planned at a
+time. A bad file is rejected with its reason and never stops the others.
 """
 
 import errno
@@ -122,8 +122,6 @@ class Plan:
         split_rows: Most rows in a split.
         digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
             read. 16 hex digits. It does not depend on the cut into splits.
-        sketched: Files of text that must be imported first. Their splits are estimated from the
-            first rows, and cannot be read.
         census: What the columns of languages and groups hold, if they were counted.
         notes: What users must know of columns that are read in another way than they are written.
     """
@@ -132,14 +130,18 @@ class Plan:
     rejected_files: tuple[RejectedFile, ...]
     split_rows: int
     digest: str
-    sketched: tuple[TextFile, ...] = ()
     census: Census = field(default_factory=Census)
     notes: tuple[str, ...] = ()
 
     @property
+    def is_estimated(self) -> bool:
+        """Whether files of text are not imported: their rows are estimated from the first ones."""
+        return any(split.is_estimated for split in self.splits)
+
+    @property
     def num_rows(self) -> int | None:
         """Rows of the input; None if files must be imported to know."""
-        return None if self.sketched else sum(split.rows_read for split in self.splits)
+        return None if self.is_estimated else sum(split.num_rows for split in self.splits)
 
     @property
     def about_rows(self) -> int:
@@ -208,7 +210,7 @@ def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
 
 def rows_note(splits: Sequence[Split]) -> str:
     """Return the number of rows of splits in words, estimated where it is not known."""
-    about = "" if all(split.num_rows is not None for split in splits) else "about "
+    about = "about " if any(split.is_estimated for split in splits) else ""
     return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
@@ -227,7 +229,7 @@ class Imports:
     Attributes:
         folder: The folder of the run.
         are_made: Whether all good files of text that were found have been imported: one without an
-            import is rejected. Before, it is planned from its first rows.
+            import is rejected.
         needs_rows: Whether a footer is not enough, since rows are read to plan.
     """
 
@@ -333,8 +335,8 @@ class _PlanSettings:
     notes: Notes
 
 
-_Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
-"""What all splits of a file share, its row groups, and the file of text if these are estimated."""
+_Measured: TypeAlias = tuple[Split, Sequence[RowGroup]]
+"""What all splits of a file share, and its row groups."""
 
 
 def plan_inputs(
@@ -378,7 +380,6 @@ def plan_inputs(
             blank = Split(
                 path=file.path,
                 input_name=name,
-                file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
                 partitions=file.partitions,
@@ -400,10 +401,14 @@ def plan_inputs(
     _check_dropped(resources.drop, wanted.notes.dropped)
     most_rows = target_rows
     if most_rows is None:
-        rows = sum(group.pairs for _, groups_of_file, _ in measured for group in groups_of_file)
+        rows = sum(group.pairs for _, groups_of_file in measured for group in groups_of_file)
         most_rows = rows_for_workers(rows, resources.workers)
 
-    splits = [split for file in measured for split in _cut(file, most_rows, target_bytes)]
+    splits = [
+        split
+        for blank, row_groups in measured
+        for split in plan_file(blank, row_groups, target_rows=most_rows, target_bytes=target_bytes)
+    ]
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
     read = (candidates, fields.reference_column, *wanted.choosing.items())
@@ -412,20 +417,8 @@ def plan_inputs(
         rejected_files=rejected,
         split_rows=most_rows,
         digest=_digest(identities, read),
-        sketched=tuple(sketched for *_, sketched in measured if sketched is not None),
         notes=wanted.notes.messages,
     )
-
-
-def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
-    blank, row_groups, sketched = file
-    splits = plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
-    if sketched is None:
-        return splits
-    return [
-        replace(split, num_rows=None, file_rows=None, estimated_rows=split.about_rows)
-        for split in splits
-    ]
 
 
 def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
@@ -447,7 +440,7 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
-    return shared, layout.row_groups, None
+    return shared, layout.row_groups
 
 
 def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
@@ -501,23 +494,23 @@ def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
 def _text(
     blank: Split, text: TextFile, wanted: _PlanSettings, imports: Imports | None
 ) -> _Measured:
+    row_groups: Sequence[RowGroup]
     with _rejecting(FileReason.NOT_TEXT):
         layout = None if imports is None else imports.layout(text, wanted.fields.candidates)
-        if layout is None:
-            schema, estimated = read_columns(text)
+        if imports is not None and layout is not None:
+            blank = replace(blank, text=layout.text, data=imports.path(text))
+            schema, row_groups = layout.schema, layout.row_groups
+        elif imports is not None and imports.are_made:
+            raise RejectedError(
+                FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
+            )
         else:
-            schema = layout.schema
+            blank = replace(blank, text=text.key)
+            schema, *row_groups = read_columns(text)
     header = " The first line of the file names them." if text.kind.has_header else ""
     blank = _without(blank, schema, wanted, {})
     _check_schema(blank, schema, wanted, header)
-    if imports is not None and layout is not None:
-        shared = replace(blank, text=layout.text, data=imports.path(text))
-        return shared, layout.row_groups, None
-    if imports is not None and imports.are_made:
-        raise RejectedError(
-            FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
-        )
-    return blank, (estimated,), text
+    return blank, row_groups
 
 
 def check_place(
@@ -654,6 +647,6 @@ def _digest(*parts: object) -> str:
     return digest_of(json.dumps(parts, ensure_ascii=True, separators=(",", ":")), 16)
 
 
-def _identity(split: Split) -> tuple[str | int | None, ...]:
+def _identity(split: Split) -> tuple[str | int, ...]:
     file = (split.input_name, split.file_size, split.file_version, split.file_rows)
     return (*file, split.reading) if split.reading else file

@@ -18,13 +18,12 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 8
+_PLAN_FORMAT = 9
 _PLAN_KEY = b"bertscore.plan"
-_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 _HINTS = get_type_hints(Split)
 _COLUMNS = pa.schema(
-    pa.field(name, _TYPES.get(hint, pa.string()), nullable=hint == int | None)
-    for name, hint in _HINTS.items()
+    pa.field(name, _TYPES.get(hint, pa.string()), nullable=False) for name, hint in _HINTS.items()
 )
 _AS_JSON = [name for name, hint in _HINTS.items() if hint not in _TYPES]
 _AT_ONCE = 1024

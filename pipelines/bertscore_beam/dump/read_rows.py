@@ -55,7 +55,7 @@ class SplitReader:
             split: One of the splits, behind those that were read before; some may be left out.
 
         Returns:
-            The rows: exactly `split.num_rows` if that is known.
+            The rows: exactly `split.num_rows`.
 
         Raises:
             InputError: The file has changed since it was planned, its bytes are damaged, or its

@@ -57,21 +57,20 @@ class Split:
     Attributes:
         path: Path of the file, for fsspec.
         input_name: Path below the common root of all inputs, safe to write below any folder.
-        file_rows: Rows of the whole file; None in a sketch.
+        file_rows: Rows of the whole file.
         file_size: Size of the file in bytes when it was planned.
         file_version: Version of the file when it was planned, such as an etag, or "".
         first_row_group: First row group that holds rows of the split.
         row_group_stop: One past the last such row group.
         row_offset: Position of the first row, counted in the file.
-        num_rows: Rows of the split, 0 only for a file without rows; None in a sketch: of a file of
-            text only the first rows were seen, and the split cannot be read.
+        num_rows: Rows of the split, 0 only for a file without rows.
         skip_rows: Rows to skip, counted from the start of `first_row_group`.
-        estimated_rows: About the rows of its part where these are not `num_rows`: of a sketch, or
-            where a row has several candidates; 0 otherwise.
+        estimated_rows: About the rows of its part where a row has several candidates; 0 otherwise.
         timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
         utc_times: Whether the file's times of day are marked as UTC.
         text: How a file of text was read, a digest; "" for Parquet.
-        data: The Parquet file that was made of a file of text; "" for Parquet.
+        data: The Parquet file that was made of a file of text; "" for Parquet, and before it is
+            made.
         partitions: Columns that the path of the file or the log of its table gives to it.
         left_out: Columns that are not read.
         references: The file of references whose columns are added; None if the input has them.
@@ -79,13 +78,13 @@ class Split:
 
     path: str
     input_name: str
-    file_rows: int | None
     file_size: int
     file_version: str
+    file_rows: int = 0
     first_row_group: int = 0
     row_group_stop: int = 0
     row_offset: int = 0
-    num_rows: int | None = None
+    num_rows: int = 0
     skip_rows: int = 0
     estimated_rows: int = 0
     timestamp_unit: str = "us"
@@ -99,12 +98,12 @@ class Split:
     @property
     def about_rows(self) -> int:
         """Rows of the part, estimated if they are not known."""
-        return self.estimated_rows or self.rows_read
+        return self.estimated_rows or self.num_rows
 
     @property
-    def rows_read(self) -> int:
-        """Rows of the input, estimated if they are not known."""
-        return self.estimated_rows if self.num_rows is None else self.num_rows
+    def is_estimated(self) -> bool:
+        """Whether it is of a file of text that is not imported: its rows cannot be read."""
+        return bool(self.text) and not self.data
 
     @property
     def part_name(self) -> str:
@@ -279,8 +278,8 @@ def reading_note(splits: Sequence[Split], chunks: int | None) -> str:
     rows = decoded = most = 0
     for chunk in split_chunks(splits, chunks):
         last = chunk.splits[-1]
-        end = last.skip_rows + last.rows_read  # from the start of the row group
-        rows += sum(split.rows_read for split in chunk.splits)
+        end = last.skip_rows + last.num_rows  # from the start of the row group
+        rows += sum(split.num_rows for split in chunk.splits)
         decoded += end
         most = max(most, end)
     if decoded == rows:

@@ -10,7 +10,7 @@ After a run was killed, the next one counts only the splits that have no counts 
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
@@ -56,7 +56,7 @@ from bertscore_beam.run.folder import (
     given_split_rows,
     write_run,
 )
-from bertscore_beam.run.job import Run, Say, import_phase
+from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.lease import LEASE_FILE
 from bertscore_beam.run.loading import scorer_config, vocabulary_of
 from bertscore_beam.run.output import (
@@ -72,9 +72,11 @@ from bertscore_beam.run.pool import ask
 from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
-    delete_input,
+    ImportTexts,
     delete_other_imports,
+    import_phase,
     imports_among,
+    lacking_imports,
     missing_imports,
     slow_text_warning,
 )
@@ -154,36 +156,28 @@ def idf_job(options: IdfOptions, run: Run) -> Outcome:
         OSError: A file to be counted cannot be reached at the moment.
     """
     with before_work():
-        planned = plan_idf(options, run.runner)
+        planned = plan_idf(options, run.runner, None if options.dry_run else run.import_texts)
     if options.dry_run:
         return run.shown(lambda: _show_idf(planned))
     if planned.is_too_small:
+        run.forget_texts()
         return _too_small(planned)
     folder = run.take(planned.output)
-    if planned.plan.sketched:
-        run.import_texts(planned.plan.sketched)
-        planned = plan_idf(options, run.runner, planned.files)
-        if planned.is_too_small:
-            delete_input(folder)
-            return _too_small(planned)
     with run.first_writing():
-        texts, phases, expected = begin_idf(planned, folder, run.say)
-    if texts:
-        run.do(*import_phase(texts, folder), loads=False)
+        phases, expected = begin_idf(planned, folder, run.say)
     run.do(phases, expected, plainly=len(expected.amounts) == 1)
     return _conclude_idf(planned, folder)
 
 
 def plan_idf(
-    options: IdfOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+    options: IdfOptions, runner: Runner, import_texts: ImportTexts | None = None
 ) -> IdfPlan:
     """Check everything and plan it.
 
     Args:
         options: The options of the run.
         runner: Its runner.
-        imported: The files that an earlier plan has found, now that those of text are imported;
-            None to look for files.
+        import_texts: Imports files of text that are not imported; None to estimate their rows.
 
     Raises:
         BertScoreError: The run cannot work.
@@ -197,21 +191,22 @@ def plan_idf(
         _check_table(table, work_folder, options)
         target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
-        found = imported or expand_inputs(options.input, input_format=options.input_format)
+        found = expand_inputs(options.input, input_format=options.input_format)
+    fields = table_fields(options)
+    imports = Imports(folder=work_folder, needs_rows=options.language_column is not None)
+    if import_texts is not None:
+        texts = texts_among(found, fields.named(), fields.lists)
+        lacking = lacking_imports(imports, texts)
+        import_texts(work_folder, lacking, lambda _: _check_table(table, work_folder, options))
+        imports = replace(imports, are_made=True)
+    with reaching("input", *options.input):
         plan = plan_inputs(
             found,
-            fields=table_fields(options),
+            fields=fields,
             target_rows=target_rows,
-            resources=Resources(
-                workers=runner.expected_workers,
-                imports=Imports(
-                    folder=work_folder,
-                    are_made=imported is not None,
-                    needs_rows=options.language_column is not None,
-                ),
-            ),
+            resources=Resources(workers=runner.expected_workers, imports=imports),
         )
-        if options.language_column and not plan.sketched:
+        if options.language_column and not plan.is_estimated:
             vocabularies = _vocabularies(options, runner, plan)
     check_all_reached(plan)
     return IdfPlan(
@@ -297,7 +292,7 @@ def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
     found: list[str | None] = [slow_text_warning(planned.texts)]
-    if not plan.sketched:
+    if not plan.is_estimated:
         found.append(repeats_in_sample(plan.splits, table_fields(options)))
     warned = [("warning", warning) for warning in found if warning]
     return (TextTable("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
@@ -314,11 +309,11 @@ def _too_small(planned: IdfPlan) -> Outcome:
 
 def begin_idf(
     planned: IdfPlan, folder: OutputFolder, say: Say
-) -> tuple[tuple[TextFile, ...], tuple[Phase, ...], Expected]:
+) -> tuple[tuple[Phase, ...], Expected]:
     """Write the plan for the workers, and delete what an earlier run left and none can use.
 
     Returns:
-        The files of text that are yet to be imported; then the phases, and what they will do.
+        The phases, and what they will do.
 
     Raises:
         ConfigError: Another run has saved the table since it was checked.
@@ -347,7 +342,8 @@ def begin_idf(
     rows = {counting.count_name(split): split.about_rows for split in splits}
     chunks = chunks_of(folder.path(PLAN_FILE), digest_of(plan), planned.runner.num_chunks)
     expected = Expected(folder=COUNTS_FOLDER, amounts=rows, unit="rows")
-    return texts, idf_phases(chunks, counting, folder, planned.table_file), expected
+    phases = idf_phases(chunks, counting, folder, planned.table_file)
+    return ((import_phase(texts, folder), *phases) if texts else phases), expected
 
 
 def idf_phases(

@@ -36,7 +36,7 @@ def may_be_valid(
     """
     return (
         record.part_name == split.part_name
-        and split.num_rows in (None, record.rows_read)
+        and split.num_rows == record.rows_read
         and record.job_digest == job_digest
         and idf in (None, record.idf)
         and all(labels.get(name, "") == rows.label for name, rows in record.languages.items())
@@ -166,19 +166,22 @@ def with_known_languages(
     )
 
 
+CORPUS = "corpus"
+"""Begins the name of idf tables that are counted. It is all of it before the rows are known."""
+
+
 def comparable(
-    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str], *, sketched: bool = False
+    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
     """Return an earlier run with the languages of this run: those that it lacks as they are now.
 
-    Of a sketched plan, the corpus counts as that of the earlier run: its rows are not known yet.
+    A corpus whose rows are not known yet counts as that of the earlier run.
     """
     before = (previous_run or {}).get("identity")
     if previous_run is None or not isinstance(before, dict):
         return previous_run
-    both = (str(compared.get("idf")) for compared in (before, identity))
-    if sketched and all(idf.startswith("corpus@") for idf in both):
-        before = {**before, "idf": identity["idf"]}
+    if identity["idf"] == CORPUS and str(before.get("idf")).startswith(f"{CORPUS}@"):
+        before = {**before, "idf": CORPUS}
     if "language_column" not in before:
         return {**previous_run, "identity": before}
     added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
+from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
 from bertscore_beam.options.run_options import RunOptions
@@ -25,13 +25,13 @@ from bertscore_beam.run.alone import LOCK_FILE, alone
 from bertscore_beam.run.endings import end_when_interrupted, worker_errors
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lease import LEASE_FILE, read_lease
-from bertscore_beam.run.phases import Phase, given, run_plainly
+from bertscore_beam.run.phases import Phase, run_plainly
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Expected, RunProgress, show_progress
 from bertscore_beam.run.publication import settled_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.temporary import is_temporary
-from bertscore_beam.run.text_import import delete_input, import_step
+from bertscore_beam.run.text_import import Check, delete_input, expected_imports, import_phase
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
 if TYPE_CHECKING:  # Beam takes seconds to import, and a small job does without it
@@ -71,6 +71,10 @@ def run_job(
         except BertScoreError as error:
             run.clean_up_after(error)
             raise
+        except NotBegunError as error:
+            if not run.has_begun:
+                raise
+            raise ConnectionError(str(error)) from error
         return _with_restarts(outcome)
 
 
@@ -81,6 +85,7 @@ class Run:
         runner: The runner of its options.
         say: Prints a message.
         folder: Its output folder, once it is taken.
+        has_begun: Whether there was work: then errors of a file system stop it.
     """
 
     folder: OutputFolder
@@ -94,7 +99,7 @@ class Run:
         self._given = options.output
         self._stack = stack
         self._quiet = quiet
-        self._has_texts = self._is_new = False
+        self.has_begun = self._has_texts = self._is_new = False
         self._planned: frozenset[str] = frozenset()
 
     def shown(self, show: Callable[[], tuple[output.TextTable, ...]]) -> output.Outcome:
@@ -122,7 +127,10 @@ class Run:
         """Keep other launchers from the output folder, if it is on a disk, until the run ends.
 
         The job of an earlier command is ended, and what a dead run has begun to publish finished.
+        Done once: if texts are imported, then before the job is planned.
         """
+        if hasattr(self, "folder"):
+            return self.folder
         with self.first_writing():
             self._stack.enter_context(alone(folder))
             self._stack.callback(pool.kill_opened)  # no child writes when another run may begin
@@ -133,10 +141,24 @@ class Run:
             self._is_new = next(_own_files(self.folder), None) is None
         return self.folder
 
-    def import_texts(self, texts: Sequence[TextFile]) -> None:
-        """Turn files of text into Parquet, before the job can be planned."""
+    def import_texts(self, folder: str, texts: Sequence[TextFile], check: Check) -> None:
+        """Turn files of text into Parquet in the output folder, which is taken and checked before.
+
+        The launcher of a detached job waits for this, too, since the rest is not planned yet. That
+        of a template does it itself: nothing that it describes runs yet.
+        """
+        if not texts:
+            return
+        check(self.take(folder))
         self._has_texts = True
-        self._do(*import_phase(texts, self.folder), self.runner, loads=False)
+        work, waiting = [import_phase(texts, self.folder)], replace(self.runner, detached=False)
+        expected, is_here = expected_imports(texts), self.runner.is_template
+        self._do(work, expected, waiting, loads=False, plainly=is_here)
+
+    def forget_texts(self) -> None:
+        """Delete the rows that were imported for a job that then does not begin."""
+        if self._has_texts:
+            delete_input(self.folder)
 
     def do(
         self,
@@ -144,7 +166,6 @@ class Run:
         expected: Expected | None = None,
         *,
         runner: Runner | None = None,
-        loads: bool = True,
         plainly: bool = False,
     ) -> None:
         """Do phases, as one pipeline, and wait for the end of the last one.
@@ -153,17 +174,13 @@ class Run:
             work: The phases.
             expected: What they will have done, if people are to see how far they are.
             runner: Where they run; None for the runner of the options.
-            loads: Whether they load what should not lie in memory beside that of the next ones.
-                Turning text into Parquet leaves some 100 MB at most, and saves loading torch again.
             plainly: Whether there is so little to do that Beam is not needed on this machine.
         """
         self._has_texts = False
         runner = runner or self.runner
-        try:
-            with pool.opening(_pool_of(runner)) if runner != self.runner else nullcontext():
-                self._do(work, expected or Expected(), runner, loads=loads, plainly=plainly)
-        except NotBegunError as error:  # by now something has begun
-            raise ConnectionError(str(error)) from error
+        plainly = plainly and runner.is_local
+        with pool.opening(_pool_of(runner)) if runner != self.runner else nullcontext():
+            self._do(work, expected or Expected(), runner, plainly=plainly)
 
     def _do(
         self,
@@ -171,13 +188,18 @@ class Run:
         expected: Expected,
         runner: Runner,
         *,
-        loads: bool,
-        plainly: bool = False,
+        plainly: bool,
+        loads: bool = True,
     ) -> None:
+        """Do phases; they may load what should not lie in memory beside that of the next ones.
+
+        Turning text into Parquet leaves some 100 MB at most, and saves loading torch again.
+        """
+        self.has_begun = True
         if expected.message:
             self.say(f"{expected.message} ...")
         job: RemoteJob | None = None
-        if plainly and runner.is_local:
+        if plainly:
             finish: Callable[[], Any] = partial(run_plainly, work)
         else:
             finish, job = _prepared(work, runner, self.folder)
@@ -210,8 +232,7 @@ class Run:
         nothing.
         """
         with suppress(OSError):
-            if self._has_texts:
-                delete_input(self.folder)
+            self.forget_texts()
             if self._planned and isinstance(error, ConfigError | ModelLoadError):
                 pool.kill_opened()  # no child writes any more
                 self.folder.delete_temporary()
@@ -277,16 +298,3 @@ def _reach_service(runner: Runner) -> None:
         check_service(runner.name, runner.beam_options)
     except ConfigError as error:  # it was there when the command began
         raise output.JobFailedError(str(error)) from error
-
-
-def import_phase(texts: Sequence[TextFile], folder: OutputFolder) -> tuple[tuple[Phase], Expected]:
-    """Return the phase that imports files of text into the folder of a run."""
-    number = len(texts)
-    files = "1 file" if number == 1 else f"{number:,} files"
-    expected = Expected(
-        message=f"turning {files} of text into Parquet",
-        folder=IMPORTS_FOLDER,
-        amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
-        unit="bytes of text",
-    )
-    return (Phase(name="ImportTexts", items=given(texts), step=import_step(folder)),), expected

@@ -142,6 +142,11 @@ class Runner:
         return self.name == "dataflow"
 
     @property
+    def is_template(self) -> bool:
+        """Whether nothing is submitted: the job becomes the template that a service starts."""
+        return self.detached and bool(self.beam_options.get_all_options()["template_location"])
+
+    @property
     def expected_workers(self) -> int | None:
         """Worker processes that share the splits; None if another service chooses their number."""
         if self.is_local:

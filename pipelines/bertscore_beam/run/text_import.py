@@ -1,11 +1,12 @@
-"""Turn a file of text into Parquet: a step, a task a file."""
+"""Turn files of text into Parquet: a phase, an item a file."""
 
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +18,19 @@ from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
+from bertscore_beam.files.paths import FILES_IN_FLIGHT
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import activity
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.pool import Each
+from bertscore_beam.run.progress import Expected
 from bertscore_core.errors import InputError
+
+Check: TypeAlias = Callable[[OutputFolder], object]
+"""Raises an error if a run may not have a folder."""
+ImportTexts: TypeAlias = Callable[[str, Sequence[TextFile], Check], None]
+"""Imports files of text into the folder of a run, which is taken and checked before."""
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
@@ -28,9 +38,22 @@ _FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-def import_step(folder: OutputFolder) -> Each:
-    """Return the step: files of text -> nothing; the imports are in the folder of the run."""
-    return Each(partial(import_text, folder=folder), _shown_path)
+def import_phase(texts: Sequence[TextFile], folder: OutputFolder) -> Phase:
+    """Return the phase that imports files of text into the folder of a run."""
+    step = Each(partial(import_text, folder=folder), _shown_path)
+    return Phase(name="ImportTexts", items=given(texts), step=step)
+
+
+def expected_imports(texts: Sequence[TextFile]) -> Expected:
+    """Return what that phase will have done, for people who wait."""
+    number = len(texts)
+    files = "1 file" if number == 1 else f"{number:,} files"
+    return Expected(
+        message=f"turning {files} of text into Parquet",
+        folder=IMPORTS_FOLDER,
+        amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
+        unit="bytes of text",
+    )
 
 
 def _shown_path(text: TextFile) -> str:
@@ -43,9 +66,8 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     Raises:
         OSError: The folder cannot be written, or there is no room.
     """
-    with suppress(RejectedError):
-        if Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
-            return ()
+    if not _is_lacking(Imports(folder=folder.root, needs_rows=True), text):
+        return ()
     folder.delete(text.footer, text.data, text.rejection)
     place = 0
 
@@ -102,6 +124,19 @@ def slow_text_warning(texts: Iterable[TextFile]) -> str:
         f"as {mask_credentials(slow[0].path)!r}: one process reads a file from its start to its "
         "end. Write several files instead of a large one."
     )
+
+
+def lacking_imports(imports: Imports, texts: Sequence[TextFile]) -> list[TextFile]:
+    """Return the files of text of which a folder has neither an import, nor why there is none."""
+    lacking = in_parallel(partial(_is_lacking, imports), texts, FILES_IN_FLIGHT)
+    return [text for text, is_lacking in zip(texts, lacking, strict=True) if is_lacking]
+
+
+def _is_lacking(imports: Imports, text: TextFile) -> bool:
+    try:
+        return imports.layout(text) is None
+    except RejectedError:
+        return False
 
 
 def imports_among(names: Iterable[str]) -> frozenset[str]:

@@ -29,6 +29,7 @@ from bertscore_beam.run.publication import (
     shards_to_move,
     sweep,
 )
+from bertscore_beam.run.text_import import delete_input
 from bertscore_beam.score.finish import FAILED_FOLDER
 from bertscore_beam.score.spec import NAMES, PENDING, PLAN, RunSpec
 from bertscore_beam.score.steps import TriedSplits
@@ -116,6 +117,7 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
     if spec.detached:
         summary = read_summary(spec)
         _delete_own(spec)
+        _delete_input(spec, summary)
         end_lease(spec.folder.root, job_of_worker())
         if not summary["success"]:
             place = SUMMARY_FILE if has_ended(spec) else f"{FAILED_FOLDER}/{SUMMARY_FILE}"
@@ -133,6 +135,11 @@ def _delete_own(spec: RunSpec) -> None:
     delete_tables(spec.folder)
 
 
+def _delete_input(spec: RunSpec, summary: dict[str, Any]) -> None:
+    if summary["success"] and not spec.keep_input:
+        delete_input(spec.folder)
+
+
 def end_of_run(spec: RunSpec) -> dict[str, Any]:
     """Return the summary of a run whose phases have ended, and delete what it has left over."""
     _delete_own(spec)
@@ -140,6 +147,7 @@ def end_of_run(spec: RunSpec) -> dict[str, Any]:
         summary = read_summary(spec)
         if has_ended(spec):  # not by workers: the job of a dead launcher may be at its end, too
             sweep(spec.folder)
+        _delete_input(spec, summary)
     return summary
 
 

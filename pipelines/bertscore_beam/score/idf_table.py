@@ -9,6 +9,7 @@ from bertscore_beam.idf.counting import Counting
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf, note_path
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.records.records import IDF_FILE
+from bertscore_beam.records.resume import CORPUS
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.phases import Items
@@ -44,7 +45,7 @@ def find_idf(
     Returns:
         The tables, and their name in the run's identity: that of the corpus, by its files and rows.
     """
-    label = f"corpus@{shape_digest(plan.splits, column)}"
+    label = CORPUS if plan.is_estimated else f"{CORPUS}@{shape_digest(plan.splits, column)}"
     signed = [setting.signature.format() for setting in settings.by_language.values()]
     made = digest_of(repr((plan.digest, label, sorted(signed))), 16)
     start = f"{WORK_FOLDER}/idf-{made}-"

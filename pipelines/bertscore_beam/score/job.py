@@ -3,7 +3,7 @@
 plan --> count idf --> save idf --> score the pending splits --> the last phases
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,14 +24,14 @@ from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.records.score_tables import list_earlier
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import SPLIT_ROWS, SUCCESS_FILE, OutputFolder
-from bertscore_beam.run.job import Run, Say, import_phase
+from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.run.text_import import (
-    delete_input,
     delete_other_imports,
+    import_phase,
     missing_imports,
     slow_text_warning,
 )
@@ -61,15 +61,10 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
         OSError: No file can be reached, or not every file that idf must count.
     """
     with before_work():
-        planned = plan_score(options, run.runner)
+        planned = plan_score(options, run.runner, None if options.dry_run else run.import_texts)
     if options.dry_run:
         return run.shown(partial(_show_score, planned))
     folder = run.take(planned.output)
-    with run.first_writing():
-        texts = texts_to_import(planned, folder)
-    if texts:
-        run.import_texts(texts)
-        planned = plan_score(options, run.runner, planned)
     with run.first_writing():
         begun = begin_score(planned, folder, run.say)
     spec, is_small = begun.spec, len(planned.plan.splits) == 1
@@ -78,10 +73,8 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
     # A detached job is submitted in any case: its sender waits for the state of the job.
     has_work = bool(begun.diff.to_do) or spec.detached
     del planned, begun  # they are large when there are many splits
-    if texts:
-        run.do(*import_phase(texts, folder), loads=False)
     if has_work:
-        run.do([*score_phases(spec)], expected, plainly=is_small)
+        run.do([*score_phases(spec, texts)], expected, plainly=is_small)
     return conclude_score(spec)
 
 
@@ -89,24 +82,13 @@ def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     compared = resume_score(planned, OutputFolder(planned.output))
     repeats = None
-    if compared.spec.idf.must_count and not planned.plan.sketched:
+    if compared.spec.idf.must_count and not planned.plan.is_estimated:
         repeats = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
     found = (repeats, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(compared, warnings), *languages
-
-
-def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
-    """Return the files of text to import before the run can be planned.
-
-    Raises:
-        SignatureError: The folder holds the output of another command, or of other settings.
-    """
-    if planned.plan.sketched:
-        resume_score(planned, folder)  # for its checks: an import may take long
-    return planned.plan.sketched
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ComparedPlan:
@@ -216,11 +198,15 @@ def expected_of(compared: ComparedPlan) -> Expected:
     )
 
 
-def score_phases(spec: ScoreSpec) -> Iterator[Phase]:
+def score_phases(spec: ScoreSpec, texts: Sequence[TextFile] = ()) -> Iterator[Phase]:
     """Yield the phases of a run; they read the plan that `start_run` writes.
+
+    Texts are those whose rows are gone: an earlier success needed them no more.
 
     Only splits, the idf table and part records cross from phase to phase, never a text or a score.
     """
+    if texts:
+        yield import_phase(texts, spec.folder)
     pending = chunks_of(*spec.plan(PENDING), spec.num_chunks)
     if spec.idf.must_count:
         all_splits = chunks_of(*spec.plan(PLAN), spec.num_chunks)
@@ -252,8 +238,6 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
         with worker_errors():
             end_without_work(spec, judge_run)
     summary = end_of_run(spec)
-    if summary["success"] and not spec.keep_input:
-        delete_input(folder)
     status, warnings = _verdict(spec, summary)
     warnings = [
         *run_warnings(summary, spec),

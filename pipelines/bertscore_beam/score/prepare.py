@@ -2,13 +2,14 @@
 
     options --plan_score--> ScorePlan --resume_score--> ComparedPlan
 
-No model is loaded and nothing is written.
+No model is loaded, and nothing is written but the imports of text that a plan needs.
 """
 
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
@@ -51,13 +52,16 @@ from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import imports_among
+from bertscore_beam.run.text_import import ImportTexts, imports_among, lacking_imports
 from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
 from bertscore_beam.score.spec import EarlierNames, ScoreSpec
 from bertscore_core.errors import ConfigError
+
+_NO_PLAN = Plan(splits=(), rejected_files=(), split_rows=0, digest="")
+"""The plan of a run before there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +72,14 @@ class ScorePlan:
         options: The options of the run.
         settings: How the rows of each language are scored.
         files: Input files, rejected ones included.
-        kept_as: Name under which the plan is kept for later runs; None if it is not.
+        texts: Those of text.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
+        own_metrics: What is known of the metrics of one's own.
+        plan: The splits of the files.
+        kept_as: Name under which the plan is kept for later runs; None if it is not.
         reuse: The earlier run to take scores from; None for none.
         reuse_note: What to tell the user about `--reuse`; None without it.
-        own_metrics: What is known of the metrics of one's own.
     """
 
     options: ScoreOptions
@@ -83,13 +89,13 @@ class ScorePlan:
     fields: TableFields
     files: tuple[InputFile, ...]
     texts: tuple[TextFile, ...]
-    kept_as: str | None
-    plan: Plan
     given_idf: IdfTables | None
     started: float
-    reuse: ReusableRun | None
-    reuse_note: str | None
     own_metrics: tuple[OwnMetric, ...]
+    plan: Plan = _NO_PLAN
+    kept_as: str | None = None
+    reuse: ReusableRun | None = None
+    reuse_note: str | None = None
 
     @property
     def device_note(self) -> str | None:
@@ -121,36 +127,66 @@ class ComparedPlan:
 
 
 def plan_score(
-    options: ScoreOptions, runner: Runner, earlier: ScorePlan | None = None
+    options: ScoreOptions, runner: Runner, import_texts: ImportTexts | None = None
 ) -> ScorePlan:
-    """Check everything a run needs and plan it; no model is loaded and nothing is written.
+    """Check everything a run needs and plan it; no model is loaded, and only texts are imported.
 
     Args:
         options: The options of the run.
         runner: Its runner.
-        earlier: A plan of the same run whose files, and metrics of one's own, are taken, now that
-            those of text are imported; None to look for them.
+        import_texts: Imports files of text; None to estimate their rows.
 
     Raises:
         BertScoreError: The run cannot work.
         OSError: No file can be reached, or not every file that idf must count.
     """
-    started = time.time() if earlier is None else earlier.started
+    asked = _asked(options, runner)
+    folder = OutputFolder(asked.output)
+    with reaching("output", options.output):
+        split_rows = given_split_rows(options, folder)
+    # Without a number of rows it is chosen by the rows of all files, so these must be opened.
+    kept_as = _kept_as(asked, split_rows) if split_rows else None
+    plan = read_kept(folder, kept_as, asked.files)
+    if plan is None:
+        idf = options.idf if asked.given_idf is None else asked.given_idf.fingerprint
+        needs_rows = bool(options.language_column or options.group_by)
+        imports = Imports(folder=asked.output, needs_rows=needs_rows)
+        if import_texts is not None:
+            with reaching("output", options.output):
+                lacking = lacking_imports(imports, asked.texts)
+            import_texts(asked.output, lacking, lambda folder: _same_run(asked, folder, idf))
+            imports = replace(imports, are_made=True)
+        with reaching("input", *options.input):
+            plan = _new_plan(asked, imports, split_rows)
+        kept_as = _kept_as(asked, plan.split_rows)
+    with reaching("input", *options.input):
+        languages = plan.census.languages
+        settings = settle_languages(options, runner.threads, asked.settings, languages)
+        check_metrics(options.library_metrics, sorted(settings.by_language))
+    check_rejects(options, plan, settings)
+    if asked.given_idf is not None:
+        check_given_idf(asked.given_idf, settings)
+    if options.idf == "corpus":
+        check_all_reached(plan)
+    reuse, reuse_note = _find_reuse(options, asked.output, settings, asked.given_idf)
+    return replace(
+        asked, settings=settings, kept_as=kept_as, plan=plan, reuse=reuse, reuse_note=reuse_note
+    )
+
+
+def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
+    """Check all that can be checked before rows are known; nothing is planned yet."""
+    started = time.time()
     fields = table_fields(options)
     check_metrics(options.library_metrics, [options.language or ""], refuse_scripts=True)
     has_sources = options.source_column is not None
-    own_metrics = (
-        find_metrics(options.own_metrics, has_sources=has_sources)
-        if earlier is None
-        else earlier.own_metrics
-    )
+    own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
     named = settle_named(options, runner.threads)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
         # Before the folder is taken: nothing must be written into another run's folder.
         check_stands_alone(output, list_files(output))
-        target_rows = given_split_rows(options, OutputFolder(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
@@ -158,99 +194,58 @@ def plan_score(
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         fields = _with_references(fields, options)
-        files = (earlier and earlier.files) or expand_inputs(
-            options.input, exclude=output, input_format=options.input_format
-        )
-        texts = texts_among(files, fields.named(options.group_by), fields.lists)
-        if texts and runner.detached:
-            raise _text_in_a_detached_job(texts)
-        imports = Imports(
-            folder=output,
-            are_made=earlier is not None,
-            needs_rows=bool(options.language_column or options.group_by),
-        )
-        kept_as, plan = _plan_of(files, fields, options, runner, imports, target_rows)
-        settings = settle_languages(options, runner.threads, named, plan.census.languages)
-        check_metrics(options.library_metrics, sorted(settings.by_language))
-    check_rejects(options, plan, settings)
-    if given_idf is not None:
-        check_given_idf(given_idf, settings)
-    if options.idf == "corpus":
-        check_all_reached(plan)
-    reuse, reuse_note = _find_reuse(options, output, settings, given_idf)
+        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
     return ScorePlan(
         options=options,
         runner=runner,
         output=output,
-        settings=settings,
+        settings=named,
         fields=fields,
         files=tuple(files),
-        texts=texts,
-        kept_as=kept_as,
-        plan=plan,
+        texts=texts_among(files, fields.named(options.group_by), fields.lists),
         given_idf=given_idf,
         started=started,
-        reuse=reuse,
-        reuse_note=reuse_note,
         own_metrics=own_metrics,
     )
 
 
-def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
-    return ConfigError(
-        f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
-        f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Leave out "
-        "--no_wait_until_finish, or write the texts as Parquet yourself."
-    )
-
-
-def _plan_of(
-    files: Sequence[InputFile],
-    fields: TableFields,
-    options: ScoreOptions,
-    runner: Runner,
-    imports: Imports,
-    target_rows: int | None,
-) -> tuple[str | None, Plan]:
-    """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
-    output = imports.folder
+def _kept_as(asked: ScorePlan, split_rows: int) -> str | None:
+    """Return the name under which the plan is kept; None if it is not."""
+    fields, options = asked.fields, asked.options
+    if fields.references is not None:  # a kept plan holds no paths, not even theirs
+        return None
     candidates = fields.several or fields.candidate_column
     columns: tuple[object, ...] = (candidates, options.reference_column, fields.choosing)
     columns += (fields.source, fields.added) if fields.added else ()
-    settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
-    # Without a number of rows it is chosen by the rows of all files, so these must be opened.
-    if target_rows is not None and fields.references is None:
-        name = kept_name(files, *settings, target_rows)
-        earlier = read_kept(OutputFolder(output), name, files)
-        if earlier is not None:
-            return name, earlier
+    settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, asked.output)
+    return kept_name(asked.files, *settings, split_rows)
+
+
+def _new_plan(asked: ScorePlan, imports: Imports, split_rows: int | None) -> Plan:
+    options, references = asked.options, asked.fields.references
     plan = plan_inputs(
-        files,
-        fields=fields,
-        target_rows=target_rows,
+        asked.files,
+        fields=asked.fields,
+        target_rows=split_rows,
         resources=Resources(
-            workers=runner.expected_workers,
+            workers=asked.runner.expected_workers,
             imports=imports,
             group_by=options.group_by,
             drop=options.drop_columns,
         ),
         written=lambda part: [
-            join(output, name) for name in (part, rows_path(part), longest(part))
+            join(asked.output, name) for name in (part, rows_path(part), longest(part))
         ],
     )
-    if plan.sketched:
-        return None, plan
-    if fields.references is not None:
-        warning = check_references(plan.splits, fields.references)
+    if plan.is_estimated:
+        return plan
+    if references is not None:
+        warning = check_references(plan.splits, references)
         plan = replace(plan, notes=(*plan.notes, *filter(None, [warning])))
     census = take_census(plan.splits, options.language_column, ())
     by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     groups = take_census(first_splits(plan.splits), None, by).num_groups
-    census = replace(census, num_groups=groups)
-    plan = replace(plan, census=census)
-    # A kept plan holds no paths, not even that of references.
-    name = kept_name(files, *settings, plan.split_rows) if fields.references is None else None
-    return name, plan
+    return replace(plan, census=replace(census, num_groups=groups))
 
 
 def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
@@ -299,21 +294,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     run = uuid.uuid4().hex
     idf, label = _saved_idf(planned, folder, found.files, run)
     settings = planned.settings.with_idf(label)
-    identity = job_identity(settings, planned.fields, label)
-    identity |= identity_of(
-        options.library_metrics, options.language or "", planned.own_metrics, options.source_column
-    )
-    digest = identity_digest(identity)
-    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
-    previous = None if options.overwrite else before
-    identity = with_known_languages(identity | language_identity(settings), previous)
+    identity, digest, before = _same_run(planned, folder, label)
     if not options.overwrite:
-        check_same_run(comparable(previous, identity, sketched=bool(plan.sketched)), identity)
-        if previous is None:
+        if before is None:
             check_same_job(kept.values(), digest)
-        if not plan.sketched:
+        if not plan.is_estimated:
             try:
-                check_same_texts(folder, plan, [*kept.values()], planned.fields, previous)
+                check_same_texts(folder, plan, [*kept.values()], planned.fields, before)
             except ConfigError:
                 check_not_overtaken(folder, head, "")  # the parts may have been replaced meanwhile
                 raise
@@ -360,6 +347,30 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         imports=imports_among(found.others),
         before=before,
     )
+
+
+def _same_run(
+    planned: ScorePlan, folder: OutputFolder, idf: str
+) -> tuple[dict[str, str], str, dict[str, Any] | None]:
+    """Check that the folder is of the same settings, as far as they are known.
+
+    Returns:
+        The identity of the run, its digest, and what `_run.json` says of the earlier run.
+
+    Raises:
+        SignatureError: The folder is of another command or of other settings.
+    """
+    options, settings = planned.options, planned.settings.with_idf(idf)
+    identity = job_identity(settings, planned.fields, idf)
+    identity |= identity_of(
+        options.library_metrics, options.language or "", planned.own_metrics, options.source_column
+    )
+    digest = identity_digest(identity)
+    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
+    previous = None if options.overwrite else before
+    identity = with_known_languages(identity | language_identity(settings), previous)
+    check_same_run(comparable(previous, identity), identity)
+    return identity, digest, before
 
 
 def _run_start(

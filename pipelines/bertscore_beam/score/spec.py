@@ -60,6 +60,7 @@ class RunSpec:
         group_by: Columns whose values are the groups of the summary; none for no groups.
         metrics: Metrics of other libraries that rows have as well.
         own_metrics: Metrics of one's own, the same.
+        keep_input: Whether the rows of imports stay when the run is a success.
     """
 
     run: str
@@ -75,6 +76,7 @@ class RunSpec:
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     own_metrics: tuple[OwnMetric, ...] = ()
+    keep_input: bool = True
 
     @property
     def below(self) -> str:
@@ -135,7 +137,6 @@ class ScoreSpec(RunSpec):
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
-        keep_input: Whether imports stay when the run is a success.
         notes: `Plan.notes`.
         plans: Digests of the plans that were written for the workers, by name.
     """
@@ -147,7 +148,6 @@ class ScoreSpec(RunSpec):
     num_chunks: int | None = None
     corpus: str = ""
     accelerator: str | None = None
-    keep_input: bool = False
     notes: tuple[str, ...] = ()
     plans: Mapping[str, str] = field(default_factory=dict)
 
@@ -158,5 +158,5 @@ class ScoreSpec(RunSpec):
         return others > 0 and not self.replaces
 
     def plan(self, name: str) -> tuple[str, str]:
-        """Return the path of a plan, and its digest; "" in a sketch, whose plans nobody reads."""
+        """Return the path of a plan, and its digest; "" before it is written."""
         return self.folder.path(own_file(self.run, name)), self.plans.get(name, "")

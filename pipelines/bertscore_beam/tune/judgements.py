@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.keys import keys_of
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.plan import Plan, check_all_reached, plan_inputs
 from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
+from bertscore_beam.dump.text.text_source import texts_among
 from bertscore_beam.dump.texts import answers, only_strings, reference_texts, texts_from_column
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
@@ -210,28 +211,28 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
             too few rows can be used.
         OSError: A file cannot be reached.
     """
-    plan = _plan(options, output)
-    wanted = [*_fields(options).named(_columns(options))]
-    pieces = [_read(rows, options) for rows in _rows(plan, wanted)]
+    files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
+    pieces = [_read(rows, options) for rows in _rows(files, options)]
     joined = {name: list(chain.from_iterable(map(itemgetter(name), pieces))) for name in pieces[0]}
     judgements = _usable(joined, options.lower_is_better)
     _check(judgements, options)
     return judgements
 
 
-def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
+def _rows(files: Sequence[InputFile], options: TuneOptions) -> Iterator[SplitRows]:
     """Read the rows of all files, in order; those of text directly."""
+    plan, fields = _plan(files, options), _fields(options)
+    wanted = fields.named(_columns(options))
     reader = SplitReader(plan.splits, wanted)
-    texts = {text.path: text for text in plan.sketched}
+    texts = {text.path: text for text in texts_among(files, wanted, fields.lists)}
     for split in plan.splits:
-        if split.num_rows is not None:
+        if not split.is_estimated:
             yield reader.read(split)
         elif split.row_offset == 0:
             yield read_text(texts[split.path], split)
 
 
-def _plan(options: TuneOptions, output: str) -> Plan:
-    files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
+def _plan(files: Sequence[InputFile], options: TuneOptions) -> Plan:
     plan = plan_inputs(
         files, fields=_fields(options), target_rows=MOST_SPLIT_ROWS, choosing=_columns(options)
     )

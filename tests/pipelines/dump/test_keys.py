@@ -241,7 +241,7 @@ def test_groups_keys_and_idf_groups_are_the_same_texts(name):
         groups = [tables.keys[code].group if code >= 0 else None for code in tables.codes.tolist()]
         assert groups == [None if one is None else (one,) for one in expected]
         alone = TableFields(reference_column="reference", key=("x",))
-        split = Split(path="a", input_name="a", file_rows=None, file_size=0, file_version="")
+        split = Split(path="a", input_name="a", file_size=0, file_version="")
         keyed, owned = keyed_rows(split, "run", Rows(table, alone))
         rows = range(len(expected))
         assert keyed.positions.tolist() == [row for row in rows if expected[row] is not None]

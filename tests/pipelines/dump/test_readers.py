@@ -79,7 +79,7 @@ def test_a_dataset_on_disk_is_told_how_it_becomes_a_file_that_is_read(tmp_path):
         with pytest.raises(InputError, match=command):
             plan_pairs(path)
     datasets.load_from_disk(tmp_path / "saved").to_parquet(tmp_path / "rows.parquet")
-    assert sum(split.rows_read for split in plan_pairs(tmp_path / "rows.parquet").splits) == 3
+    assert sum(split.num_rows for split in plan_pairs(tmp_path / "rows.parquet").splits) == 3
 
 
 def test_the_rejects_read_as_one_table_of_arrow(output):

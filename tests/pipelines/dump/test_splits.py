@@ -31,13 +31,7 @@ ROW_GROUPS = st.lists(
 
 
 def plan(row_groups: list[RowGroup], target_rows: int, target_bytes: int = 10**9) -> list[Split]:
-    blank = Split(
-        path="/in/a.parquet",
-        input_name="a.parquet",
-        file_rows=None,
-        file_size=77,
-        file_version="v1",
-    )
+    blank = Split(path="/in/a.parquet", input_name="a.parquet", file_size=77, file_version="v1")
     return plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
 
 
@@ -118,8 +112,7 @@ _NAMES = st.lists(_TEXTS, max_size=2).map(tuple)
 _PARTITIONS = st.builds(Partition, _TEXTS, st.none() | _TEXTS, _TEXTS, st.booleans())
 _FIELDS = {
     **dict.fromkeys(("path", "input_name", "file_version", "data"), _TEXTS),
-    **dict.fromkeys(("file_size", "row_offset"), _NUMBERS),
-    **dict.fromkeys(("file_rows", "num_rows"), st.none() | _NUMBERS),
+    **dict.fromkeys(("file_size", "row_offset", "file_rows", "num_rows"), _NUMBERS),
     "partitions": st.lists(_PARTITIONS, max_size=2).map(tuple),
     "left_out": _NAMES,
     "references": st.none() | st.builds(ReferenceFile, names=_NAMES, lists=_NAMES),

@@ -47,7 +47,7 @@ def command(dump, table):
 def count_and_stop(planned):
     """Count as a run does that is stopped before it puts the table in its place."""
     folder = own(planned.output)
-    _, phases, expected = begin_idf(planned, folder, print)
+    phases, expected = begin_idf(planned, folder, print)
     run_plainly(phases)
     names = folder.files(COUNTS_FOLDER)
     assert len(names) == len(expected.amounts)
@@ -88,7 +88,7 @@ def test_of_two_runs_on_one_table_in_a_store_each_puts_its_own_or_none(dump, buc
             planned = [planned_for(dump, table), planned_for(dump, table, idf_key=("id",))]
             for one in planned:
                 begun = begin_idf(one, own(one.output), print)
-                run_plainly(begun[1])
+                run_plainly(begun[0])
             folder = own(planned[0].output)
             before = [folder.read(one.table_file) for one in planned]
             assert before[0] != before[1]

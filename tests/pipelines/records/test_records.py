@@ -33,9 +33,7 @@ IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
 
 
 def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:
-    blank = Split(
-        path=f"/in/{name}", input_name=name, file_rows=None, file_size=rows * 7, file_version="v1"
-    )
+    blank = Split(path=f"/in/{name}", input_name=name, file_size=rows * 7, file_version="v1")
     group = RowGroup(num_rows=rows, num_bytes=rows)
     return plan_file(blank, [group], target_rows=target_rows, target_bytes=10**9)
 

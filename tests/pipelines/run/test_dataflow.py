@@ -128,7 +128,7 @@ def modules():
 
 @pytest.fixture(scope="module")
 def nights(cloud, layer, modules, tmp_path_factory):
-    """Two nights: of Parquet, and of text, of which a half has not changed."""
+    """Two nights: of Parquet; and, detached, of text, of which a half has not changed."""
     folder = tmp_path_factory.mktemp("nights")
     put_table(cloud, "pairs/one.parquet", rows())
     more = ("--by", "system", "--idf", "corpus", "--metrics", "chrf")
@@ -139,8 +139,10 @@ def nights(cloud, layer, modules, tmp_path_factory):
     more += ("--idf", "gs://bucket/nights/1/_manifest/idf.npz")
     where = ("--input", "gs://bucket/text/*.jsonl", "--output", "gs://bucket/nights/2")
     reuse = ("--reuse", "latest:gs://bucket/nights/*")
-    words = command(cloud, folder, "score", *where, *reuse, *layer, *more)
+    beam = ("--no_wait_until_finish",)
+    words = command(cloud, folder, "score", *where, *reuse, *layer, *more, beam=beam)
     assert cli.main(words) == cli.DONE
+    assert last_job(cloud).ended.wait(LONG)
     return folder
 
 
@@ -203,6 +205,20 @@ def test_text_is_imported_and_rows_of_an_earlier_night_take_its_scores(cloud, ni
     shared = first.keys() & second.keys()
     assert len(shared) == ROWS // 2
     assert all(first[row]["bertscore_f1"] == second[row]["bertscore_f1"] for row in shared)
+
+
+def test_text_of_a_template_is_imported_by_what_makes_it(cloud, layer, modules, tmp_path):
+    cloud.storage.put("bucket", "template/text.jsonl", to_jsonl(rows().to_pylist()))
+    where = ("--input", "gs://bucket/template/*.jsonl", "--output", "gs://bucket/from-template")
+    beam = ("--template_location=gs://bucket/templates/score",)
+    number = len(cloud.dataflow.jobs)
+    assert cli.main(command(cloud, tmp_path, "score", *where, *layer, beam=beam)) == cli.DONE
+    assert len(cloud.dataflow.jobs) == number
+    (template,) = objects(cloud, "templates/").values()
+    assert json.loads(template)["type"] == "JOB_TYPE_BATCH"
+    (made,) = [name for name in objects(cloud, "from-template/") if name.startswith("_input/")]
+    data = cloud.storage.read(f"gs://bucket/from-template/{made}")
+    assert pq.read_metadata(io.BytesIO(data)).num_rows == ROWS
 
 
 def test_counters_of_a_job_are_in_its_console(cloud, nights):

@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.run.alone import LOCK_FILE
-from tests.support.dumps import read_output, write_dump
-from tests.support.jobs import job_options, prepare_score, run_prepared, start, summary_of
+from bertscore_beam.run.publication import read_head
+from tests.support.dumps import pair_rows, read_output, write_dump
+from tests.support.jobs import job_options, own, prepare_score, run_prepared, start, summary_of
 from tests.support.processes import kill_session
+from tests.support.text_files import to_jsonl, write_text
 from tests.support.waiting import wait_until
 from tests.support.workers import worker_pool
 
@@ -74,18 +77,31 @@ def test_a_job_of_another_service_is_waited_for(tmp_path, pool, capfd):
 @pytest.mark.long
 def test_a_job_that_is_only_submitted_goes_on_when_its_launcher_has_ended(tmp_path, pool, service):
     dump = write_dump(tmp_path / "dump", [50])
+    write_text(dump / "text.jsonl", to_jsonl(pa.table(pair_rows(10, 50)).to_pylist()))
     out = tmp_path / "out"
     command = arguments(dump, out, pool, service, "--no_wait_until_finish")
-    for _ in range(2):  # the second finds nothing to score, and submits a job all the same
+    # The second finds nothing to score, and submits a job all the same. The third imports again.
+    for number in range(3):
+        before = publisher_of(out)
+        if number == 2:
+            next((out / "text.jsonl").iterdir()).unlink()
         words = [sys.executable, "-m", "bertscore_beam", *command]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300)
         assert done.returncode == cli.DONE, done.stderr
         assert "was submitted and runs without this command" in done.stderr
+        wait_until(lambda before=before: publisher_of(out) not in (None, before))
         wait_until((out / "_SUCCESS").exists)
+        wait_until(lambda: not (out / INPUT_FOLDER).exists())
         # What needs no one to wait for leaves the folder as tidy as a command that waits.
         wait_until(lambda: not (out / LOCK_FILE).exists())
         assert not list((out / "_manifest").glob("*.pq"))
-        assert read_output(out)["id"].to_pylist() == list(range(50))
+        assert read_output(out)["id"].to_pylist() == list(range(60))
+
+
+def publisher_of(out):
+    """Return the run that has published last; None before the first."""
+    head = read_head(own(out))
+    return head and head.token
 
 
 @pytest.mark.parametrize(

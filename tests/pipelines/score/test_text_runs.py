@@ -18,9 +18,6 @@ from bertscore_beam.files.checked import to_json
 from bertscore_beam.records.rejects import FILES_FILE
 from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import FORMAT, RUN_FILE
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.prepare import plan_score
-from bertscore_core import ConfigError
 from tests.support import jobs
 from tests.support.dumps import SCHEMA, pair_rows, read_output
 from tests.support.files_below import files_below
@@ -247,12 +244,16 @@ def test_text_is_not_imported_into_the_folder_of_another_command(out, run, impor
     assert left == before
 
 
-def test_detached_job_with_text_is_refused_with_the_cure(tmp_path, mixed):
-    flags = ("--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish")
-    chosen = jobs.job_options(mixed, tmp_path / "out", beam=flags)
-    with pytest.raises(ConfigError, match=r"3 files of text.*Leave out --no_wait_until_finish"):
-        plan_score(chosen, Runner.of(chosen))
-    assert not (tmp_path / "out").exists()
+def test_text_is_not_imported_for_a_run_of_other_settings(out, run, imported, capsys):
+    assert run("--idf", "corpus") == cli.DONE
+    before = files_below(out)
+    write(out.parent / "dump" / "a.jsonl", rows_of(1))
+    imported.clear()
+    assert run() == cli.UNUSABLE
+    assert "idf: 'corpus@" in capsys.readouterr().err
+    assert not imported
+    left = {name: data for name, data in files_below(out).items() if "lock" not in name}
+    assert left == before
 
 
 MODEL = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2")
