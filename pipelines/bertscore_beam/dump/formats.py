@@ -76,6 +76,13 @@ ARROW_CURE = (
     "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`."
 )
 """What to do with the files of Arrow that the package datasets writes."""
+_ZIP = b"PK\x03\x04"
+_IS_ZIP, _IS_WIDE = "a ZIP archive, such as an Excel workbook", "a file in UTF-16"
+_CURES = {
+    _IS_ARROW: ARROW_CURE,
+    _IS_ZIP: "Excel can save a sheet as CSV in UTF-8.",
+    _IS_WIDE: "Convert it: iconv -f UTF-16 -t UTF-8 FILE > dump.csv",
+}
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
@@ -169,7 +176,9 @@ def _looks_like(head: bytes) -> str | None:
     if head.startswith(_ARROW):
         return _IS_ARROW
     if head.startswith(_WIDE):
-        return "a file in UTF-16"
+        return _IS_WIDE
+    if head.startswith(_ZIP):
+        return _IS_ZIP
     packed = [codec for codec, magic in _MAGIC.items() if magic.match(head)]
     return f"{packed[0]} compression" if packed else None
 
@@ -178,5 +187,5 @@ def _misnamed(path: str, got: str, expected: str) -> InputError:
     return InputError(
         f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
         f"{expected}. Rename or convert it, or give the right --input-format."
-        + (f" {ARROW_CURE}" if got == _IS_ARROW else "")
+        + (f" {_CURES[got]}" if got in _CURES else "")
     )

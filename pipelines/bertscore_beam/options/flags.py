@@ -219,6 +219,8 @@ class StrictParser(argparse.ArgumentParser):
         elif "input" in known:
             hint = f"What to read goes after the flag: --input {word}"
             hint += " --output FOLDER." if output is None else "."
+        elif "judgements" in known:
+            hint = f"What to read goes after the flag: --judgements {word}."
         elif not known:
             hint = f"It prints all there is; to search it: {self.prog} | grep {word}"
         hint = hint or f"`{self.prog} --help-all` lists the flags."

@@ -167,8 +167,9 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             given, lacking = lacking, given
         paths = [mask_credentials(path) for path in (*self.candidates, *self.references)]
         raise ConfigError(
-            f"{lacking} is missing: got {given} alone, {paths}; expected files of both. Give both, "
-            "or a dump of rows as --input."
+            f"{lacking} is missing: got {given} alone, {paths}; expected files of both. Give both"
+            f"{f': -c {paths[0]} -r {paths[1]};' if len(paths) == 2 else ','} or a dump of rows as "
+            "--input."
         )
 
     def _check_output(self) -> None:

@@ -16,7 +16,7 @@ from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.types import without_views
 from bertscore_beam.files.checked import from_json, typed
-from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.paths import absolute, is_missing
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord, is_whole
@@ -196,9 +196,10 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
         source = OutputFolder(absolute(folder))
         notes = read_notes(source)
         if notes is None:
+            why = "it does not exist" if is_missing(source.root) else f"it has no {RUN_FILE}"
             raise ConfigError(
-                f"{source.shown!r} is not a scoring run: it has no {RUN_FILE}; expected the "
-                "output folder of `score`. Check the path."
+                f"{source.shown!r} is not a scoring run: {why}; expected the output folder of "
+                "`score`. Check the path."
             )
         head = readable_head(source)
         if head is None or not is_success(source, head):

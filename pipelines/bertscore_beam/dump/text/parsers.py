@@ -131,7 +131,11 @@ def _nests_deep(line: bytes) -> bool:
 
 # Longer than any record.
 _LONGEST_FIELD = 1 << 30
-_RETURN = BadLine(reason=Reason.BAD_LINE, message="it holds a carriage return outside quotes")
+_RETURN = BadLine(
+    reason=Reason.BAD_LINE,
+    message="it holds a carriage return outside quotes; if these end lines, make line feeds of "
+    r"them: tr '\r' '\n' < FILE > dump.csv",
+)
 _QUOTE = BadLine(reason=Reason.BAD_LINE, message="a quote is not closed")
 _RAW = "; where quotes are a part of the texts, give --input-format tsv-raw"
 _TAB = "\t"

@@ -163,7 +163,12 @@ def _header_schema(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Sc
         got = "an empty first line"
         if bad := header.bad.get(0):
             is_long = bad.reason is Reason.LINE_TOO_LONG
-            got = "a line that is too long" if is_long else bad.message or "no valid first line"
+            why = (
+                f"a line that cannot be read ({bad.message})"
+                if bad.message
+                else "no valid first line"
+            )
+            got = "a line that is too long" if is_long else why
         raise InputError(
             f"{shown!r} has no header: got {got}; expected a first line of {text.kind} with the "
             "names of the columns, in UTF-8. Write one."
@@ -187,7 +192,11 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
         b"{": ("an object over several lines", lines_cure(first.data, text)),
-    }.get(start[:1], ("other text", "Name other formats with --input-format."))
+        b"},": ("a comma after each object", "Take it off: sed 's/,$//' FILE > dump.jsonl"),
+    }.get(
+        b"}," if first.data.lstrip().partition(b"\n")[0].endswith(b"},") else start[:1],
+        ("other text", "Name other formats with --input-format."),
+    )
     raise InputError(
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
         f"object per line. {cure}"

@@ -169,7 +169,11 @@ def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
         ("a.csv", b"", "has no header: got an empty first line"),
         ("a.csv", b"\r\n\r\ncandidate,reference\r\n", "has no header: got an empty first line"),
         ("a.csv", b"\n\xff\n", "has no header: got an empty first line"),
-        ("a.csv", b'"candidate,reference\r\n', "has no header: got a quote is not closed"),
+        (
+            "a.csv",
+            b'"candidate,reference\r\n',
+            "has no header: got a line that cannot be read (a quote is not closed",
+        ),
         ("a.csv", b"\xff\n", "has no header: got no valid first line"),
         ("a.csv", b"a,a\n", "names columns twice: got ['a']"),
         ("a.csv", b"a,bertscore_line\n", "a column with a reserved name: got 'bertscore_line'"),
