@@ -103,6 +103,7 @@ def one_worker_runs_here() -> Iterator[None]:
                 return own if runner.asked_threads or not own else min(own, THREADS)
 
             quick_beam.remember(patch)
+            quick_beam.run_without(patch)
             patch.setattr(Runner, "threads", property(few_threads))
             patch.setattr("bertscore_beam.run.runner._RESTARTS", 0)
             patch.setattr("bertscore_beam.run.runner.has_accelerator", lambda device: False)

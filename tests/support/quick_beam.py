@@ -1,16 +1,20 @@
-"""What Beam works out anew for every step of every pipeline, remembered from test to test.
+"""Small jobs of tests with little of Beam, or without it.
 
-A third of the time of a small pipeline went there. Nothing that it computes changes.
+What Beam works out anew for every step of every pipeline is remembered from test to test: a third
+of the time of a small pipeline went there. Nothing that it computes changes.
 """
 
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import DoFn, core, userstate
+
+from bertscore_beam.run import job
+from bertscore_beam.run.phases import run_plainly
 
 
 def remember(patch: pytest.MonkeyPatch) -> None:
@@ -52,6 +56,22 @@ def remember(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(core, "get_function_args_defaults", args_defaults)
     patch.setattr(PipelineOptions, "__init__", options)
     patch.setattr(userstate, "get_dofn_specs", specs)
+
+
+def run_without(patch: pytest.MonkeyPatch) -> None:
+    """Let jobs of one worker do their phases in a loop, as those of a single split do.
+
+    Those that give Beam an option, or have children, are pipelines. All phases are the same in
+    both: tests/pipelines/run/test_phases.py.
+    """
+    prepared = job._prepared
+
+    def plain(work: Any, runner: Any, folder: Any) -> Any:
+        if runner.children or runner.flags != ("--runner=FnApiRunner",):
+            return prepared(work, runner, folder)
+        return partial(run_plainly, work), None
+
+    patch.setattr(job, "_prepared", plain)
 
 
 def _copied(value: Any) -> Any:

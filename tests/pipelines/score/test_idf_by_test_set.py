@@ -66,13 +66,13 @@ def test_systems_in_one_dump_score_as_in_runs_of_their_own(tmp_path):
     assert (table.counted.rows, table.counted.duplicates) == (240, 210)
     assert f"idf:{table.fingerprint}" in summary["signature"]
 
-    # One system fewer: the others keep their table, and so their scores, although splits are cut
+    # Fewer systems: the others keep their table, and so their scores, although splits are cut
     # otherwise.
-    fewer = [row for row in rows_of(test_set="news") if row["system"] != SYSTEMS[0]]
+    fewer = [row for row in rows_of(test_set="news") if row["system"] in SYSTEMS[-2:]]
     less = write(tmp_path / "fewer", fewer)
-    again = run_job(less, output=tmp_path / "out7", **key | {"split_rows": 50})
+    again = run_job(less, output=tmp_path / "out2", **key | {"split_rows": 50})
     assert again["idf"]["fingerprint"] == counted["fingerprint"]
-    np.testing.assert_allclose(scored(tmp_path / "out7")[1], found[30:], rtol=0, atol=5e-7)
+    np.testing.assert_allclose(scored(tmp_path / "out2")[1], found[-60:], rtol=0, atol=5e-7)
 
 
 def test_each_test_set_has_a_table_of_its_own(tmp_path, capsys):
