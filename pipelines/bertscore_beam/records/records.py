@@ -190,15 +190,7 @@ class StagedParts:
         """List what is staged in a folder, of all inputs or of one."""
         at = f"{below}/{inside}".rstrip("/")
         files = {f"{at}/{name}": stored for name, stored in folder.each_stored(at)}
-        folders: dict[str, list[str]] = {}
-        for name in files:
-            folders.setdefault(name.rpartition("/")[0], []).append(name)
-        names = {
-            f"{at.removeprefix(below).strip('/')}/{made_of}": name
-            for at, inside in folders.items()
-            for made_of, name in staged_parts(inside, at).items()
-        }
-        return cls(below, names, files)
+        return cls(below, staged_parts(files, below), files)
 
     def read(self, folder: OutputFolder, part_name: str, made_of: str) -> PartRecord | None:
         """Read the record of a part that is staged; None without a whole one."""

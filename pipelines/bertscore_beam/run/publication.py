@@ -148,9 +148,8 @@ def staged_parts(names: Iterable[str], below: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in names:
-        folder, _, file = name.rpartition("/")
-        made_of = file.partition("-")[0]
-        if folder == below and file.endswith(".pq") and file.count("-") == 2:
+        made_of, *rest = name.removeprefix(f"{below}/").split("-")
+        if name.startswith(f"{below}/") and name.endswith(".pq") and len(rest) == 2:
             found[made_of] = min(found.get(made_of, name), name)
     return found
 
