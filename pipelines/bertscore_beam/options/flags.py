@@ -13,7 +13,7 @@ import yaml
 from bertscore_beam.files.paths import real_place
 from bertscore_beam.options import declare
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.options.values import fit_value, load_yaml
+from bertscore_beam.options.values import fit_value, is_text_name, load_yaml
 from bertscore_core.errors import ConfigError
 
 FILE_ONLY = frozenset({"beam", "beam_scoring"})
@@ -28,7 +28,6 @@ COMMON_FLAGS = {
 
 _ALL = "--help-all"
 _PLACE = "place of "
-_TEXT = re.compile(r"^[^-].*\.txt(\.gz|\.zst)?$")
 _GLUED = re.compile(r"-[A-Za-z][^=]")
 
 Read = TypeVar("Read", bound=declare.Options)
@@ -208,7 +207,7 @@ class StrictParser(argparse.ArgumentParser):
         known, hint = declare.by_name(self._options), ""
         if glued := self._apart(word):
             hint = f"What belongs to one letter stands apart: {glued}."
-        elif "candidates" in known and _TEXT.search(word):
+        elif "candidates" in known and word[0] != "-" and is_text_name(word):
             references = others[0] if others else "REFERENCES.txt"
             hint = f"Files with one text per line go after their flags: -c {word} -r {references}."
         elif word.startswith("-"):

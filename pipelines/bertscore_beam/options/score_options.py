@@ -10,7 +10,12 @@ from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
+from bertscore_beam.options.values import (
+    check_group_columns,
+    check_value,
+    is_text_name,
+    to_json_value,
+)
 from bertscore_core.errors import ConfigError, InputError
 
 # As other programs write standard input and output; a file of this name is ./-.
@@ -273,7 +278,7 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
         return
     from bertscore_beam.dump.formats import TWO_FILES  # here, since it takes time to import
 
-    texts = [mask_credentials(path) for path in paths if path.endswith((".txt", ".txt.gz"))]
+    texts = [mask_credentials(path) for path in paths if is_text_name(path)]
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)
 
 

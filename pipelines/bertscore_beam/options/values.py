@@ -94,6 +94,11 @@ def check_value(name: str, got: object, *, fine: bool, expected: str, cure: str)
         raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
 
 
+def is_text_name(name: str) -> bool:
+    """Tell whether a file has the name of one with a text per line."""
+    return name.endswith((".txt", ".txt.gz", ".txt.zst"))
+
+
 def check_ending(output: str, *endings: str) -> str:
     """Return how the name of a file to write ends, in small letters.
 

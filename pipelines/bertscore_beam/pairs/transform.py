@@ -26,13 +26,10 @@ from bertscore_core.signature import Signature
 class ScorePairs(beam.PTransform):
     """Dicts or Rows -> the same, with score columns after their own.
 
-    The columns are those of the scoring job: `bertscore_precision`, `bertscore_recall`,
-    `bertscore_f1`, with a rescaling scorer `bertscore_raw_precision` and so on,
-    `bertscore_best_reference` (None if the reference is a single text; left out if the schema has
-    only single texts), `bertscore_candidate_tokens`, `bertscore_reference_tokens`,
-    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, `bertscore_error`,
-    and with `ByLanguage` also `bertscore_signature`. No pair is dropped: a pair that cannot be
-    scored has its reason in `bertscore_error` and None in the others.
+    The columns are those of the scoring job, as docs/output.md lists them; with `ByLanguage` also
+    `bertscore_signature`. `bertscore_best_reference` is None if the reference is a single text, and
+    left out if the schema has only single texts. No pair is dropped: a pair that cannot be scored
+    has its reason in `bertscore_error` and None in the others.
 
     A PCollection with a schema (Rows, NamedTuples) gives Rows, and their schema has the columns. A
     PCollection without one may contain dicts, which give dicts, or Rows. All fields pass unchanged.

@@ -389,12 +389,7 @@ def _run_start(
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),
         rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
-        gates=Gates(
-            min_rows=options.min_rows,
-            max_reject_fraction=options.max_reject_fraction,
-            max_truncated_fraction=options.max_truncated_fraction,
-            max_unknown_fraction=options.max_unknown_fraction,
-        ),
+        gates=Gates(**{name: getattr(options, name) for name in Gates.__slots__}),
         num_parts_gone=len(gone),
         parts_gone=tuple(gone[:SHOWN_FAILURES]),
         started=planned.started,
