@@ -75,6 +75,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x", None, f"{SCORE} --config a\0b", "got a NUL character in it; expected none"),
         ("f", "", "score --input f --output f/out", "written: got no permission, or a file"),
         ("x", None, "score", "got neither --input nor --candidates; expected one of them"),
+        ("x", None, "score --input h.txt.zst", "takes files with one text per line"),
         ("x", None, "score h.txt r.txt", "go after their flags: -c h.txt -r r.txt."),
         ("x", None, "score h.txt.gz", "flags: -c h.txt.gz -r REFERENCES.txt."),
         (
