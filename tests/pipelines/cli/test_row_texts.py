@@ -112,6 +112,9 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
     for name in ("candidate", "line", "bertscore_error"):
         texts = ["" if row[name] is None else str(row[name]) for row in expected]
         assert [row[name] for row in found] == texts
+    written = [line for line in Path("x.csv").read_text().splitlines() if line.startswith('"",')]
+    assert len(written) == 2  # an empty text is quoted, and a null is nothing
+    assert all(",,," in line for line in written)
     f1 = [row["bertscore_f1"] and np.float32(row["bertscore_f1"]) for row in found]
     assert f1 == ["" if row["bertscore_f1"] is None else row["bertscore_f1"] for row in expected]
 
