@@ -8,7 +8,6 @@ This room does not know what a job computes: no texts, no scores, no models. In 
     runner.py       the Beam runner that the options name
     beam_options.py what Beam's options say, and whether a job can run with them
     remote_job.py   the job of a service: submitted, watched, cancelled, and found again
-    lock.py         one run at a time on a folder
     folder.py       the folder: its files, and whether its run has succeeded
     identity.py     the settings that two runs of a folder must share
     neighbours.py   no run's folder is inside another's

@@ -31,7 +31,7 @@ from bertscore_beam.run.progress import Expected, RunProgress, show_progress
 from bertscore_beam.run.publication import settled_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.temporary import is_temporary
-from bertscore_beam.run.text_import import Check, delete_input, expected_imports, import_phase
+from bertscore_beam.run.text_import import Check, delete_imports, expected_imports, import_phase
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
 if TYPE_CHECKING:  # Beam takes seconds to import, and a small job does without it
@@ -99,7 +99,8 @@ class Run:
         self._given = options.output
         self._stack = stack
         self._quiet = quiet
-        self.has_begun = self._has_texts = self._is_new = False
+        self.has_begun = self._is_new = False
+        self._texts: Sequence[TextFile] = ()
         self._planned: frozenset[str] = frozenset()
 
     def shown(self, show: Callable[[], tuple[output.TextTable, ...]]) -> output.Outcome:
@@ -150,15 +151,15 @@ class Run:
         if not texts:
             return
         check(self.take(folder))
-        self._has_texts = True
         work, waiting = [import_phase(texts, self.folder)], replace(self.runner, detached=False)
         expected, is_here = expected_imports(texts), self.runner.is_template
         self._do(work, expected, waiting, loads=False, plainly=is_here)
+        self._texts = texts
 
     def forget_texts(self) -> None:
-        """Delete the rows that were imported for a job that then does not begin."""
-        if self._has_texts:
-            delete_input(self.folder)
+        """Delete what was imported for a job that then does not begin."""
+        if self._texts:
+            delete_imports(self.folder, self._texts)
 
     def do(
         self,
@@ -176,7 +177,7 @@ class Run:
             runner: Where they run; None for the runner of the options.
             plainly: Whether there is so little to do that Beam is not needed on this machine.
         """
-        self._has_texts = False
+        self._texts = ()
         runner = runner or self.runner
         plainly = plainly and runner.is_local
         with pool.opening(_pool_of(runner)) if runner != self.runner else nullcontext():

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import FILES_IN_FLIGHT
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import activity
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.progress import Expected
@@ -158,10 +159,20 @@ def delete_other_imports(
     folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]
 ) -> None:
     """Delete the imports of all other files, and of other versions of these."""
-    names = {name for text in texts for name in (text.data, text.footer, text.rejection)}
-    folder.delete(*(imports - names))
+    folder.delete(*(imports - {*chain.from_iterable(map(_files_of, texts))}))
     for below in (INPUT_FOLDER, IMPORTS_FOLDER):
         folder.delete_empty_folders(below)
+
+
+def delete_imports(folder: OutputFolder, texts: Iterable[TextFile]) -> None:
+    """Delete the imports of files, and what says that one cannot be imported."""
+    folder.delete(*chain.from_iterable(map(_files_of, texts)))
+    for below in (INPUT_FOLDER, MANIFEST_FOLDER):
+        folder.delete_empty_folders(below)
+
+
+def _files_of(text: TextFile) -> tuple[str, ...]:
+    return text.data, text.footer, text.rejection
 
 
 def delete_input(folder: OutputFolder) -> None:
