@@ -196,7 +196,8 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
 def _with_file(outcome: Outcome, target: str) -> Outcome:
     """Return an outcome that names the file of the rows."""
     rows = f"The rows without scores are in {target}, with a reason; those of rejected files not."
-    told = (rows,) if outcome.status == TOO_MANY_REJECTS else ()
+    failed = outcome.document["summary"]["failed_gates"] if outcome.document else ()
+    told = (rows,) if "max_reject_fraction" in failed else ()
     return replace(
         outcome,
         shown=(*outcome.shown, TextTable("File", ("", ""), [("output", target)])),

@@ -78,9 +78,16 @@ ARROW_CURE = (
 """What to do with the files of Arrow that the package datasets writes."""
 _ZIP = b"PK\x03\x04"
 _IS_ZIP, _IS_WIDE = "a ZIP archive, such as an Excel workbook", "a file in UTF-16"
+_BZIP2, _XZ = "compression by bzip2", "compression by xz"
+_OTHER_CODECS = {
+    _BZIP2: re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+    _XZ: re.compile(rb"\xfd7zXZ\0"),
+}
 _CURES = {
     _IS_ARROW: ARROW_CURE,
     _IS_ZIP: "Excel can save a sheet as CSV in UTF-8.",
+    _BZIP2: "Unpack it first: bzcat FILE",
+    _XZ: "Unpack it first: xzcat FILE",
     _IS_WIDE: "Convert it: iconv -f UTF-16 -t UTF-8 FILE > dump.csv",
 }
 HEAD_BYTES = 64
@@ -179,8 +186,8 @@ def _looks_like(head: bytes) -> str | None:
         return _IS_WIDE
     if head.startswith(_ZIP):
         return _IS_ZIP
-    packed = [codec for codec, magic in _MAGIC.items() if magic.match(head)]
-    return f"{packed[0]} compression" if packed else None
+    known = {f"{codec} compression": magic for codec, magic in _MAGIC.items()} | _OTHER_CODECS
+    return next((got for got, magic in known.items() if magic.match(head)), None)
 
 
 def _misnamed(path: str, got: str, expected: str) -> InputError:

@@ -88,7 +88,7 @@ class ExplainOptions(RowOptions):
         if values.get("idf") in IDF_WORDS:
             raise ConfigError(
                 f"--idf {values['idf']} cannot weigh rows of a run: got no path; expected that of "
-                "the table that weighed them. Leave it out: the run has its own."
+                "the table that weighed them, if one did. Leave it out: the run has its own."
             )
         own = [option for option in declared(RowOptions) if option.name not in cls.of_runs]
         if fixed := [option.word for option in own if option.field in values]:

@@ -198,16 +198,17 @@ class StrictParser(argparse.ArgumentParser):
         """Return short flags that stand together, or one with its number, apart; "" for others."""
         short = {option.flag.short: option for option in declare.declared(self._options)}
         switches = {"-q", *(name for name, option in short.items() if option.hint is bool)}
-        if {*(letters := [f"-{letter}" for letter in word[1:]])} <= switches and word[0] == "-":
-            return " ".join(letters)
-        is_number = word[:2] in short and word[2:].isdecimal()
+        letters = [f"-{letter}" for letter in word[1:]] if word.startswith("-") else []
+        if letters and switches.issuperset(letters):
+            return " ".join(dict.fromkeys(letters))
+        is_number = word[:2] in short.keys() - switches and word[2:].isdecimal()
         return f"{word[:2]} {word[2:]}" if is_number else ""
 
     def _unknown(self, word: str, *others: str, output: str | None = "") -> ConfigError:
         known, hint = declare.by_name(self._options), ""
         if glued := self._apart(word):
             hint = f"What belongs to one letter stands apart: {glued}."
-        elif "candidates" in known and word[0] != "-" and is_text_name(word):
+        elif "candidates" in known and is_text_name(word) and not word.startswith("-"):
             references = others[0] if others else "REFERENCES.txt"
             hint = f"Files with one text per line go after their flags: -c {word} -r {references}."
         elif word.startswith("-"):

@@ -36,8 +36,8 @@ IDF_FILE = "_manifest/idf.npz"
 GROUPS_FILE = "_groups.pq"
 """Parquet, but not by that name: globs such as **/*.parquet must find parts alone."""
 
-# How names begin of what a run publishes beside its parts, if it has it; tables have a note.
-_BESIDE = (GROUPS_FILE, f"{REJECTS_FOLDER}/", IDF_FILE.removesuffix("npz"))
+# What a run publishes beside its parts, if it has it, and lists of rejects; tables have a note.
+_BESIDE = frozenset({GROUPS_FILE, IDF_FILE, f"{IDF_FILE.removesuffix('npz')}json"})
 
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 _STAGED_FILE = re.compile(rf"{WORK_FOLDER}/(over-\d+/)?\w+/\d{{12,}}\.\w+-\w+-\w+\.pq")
@@ -78,7 +78,9 @@ class FoundParts:
     @property
     def unlisted(self) -> tuple[str, ...]:
         """The files of earlier runs that no manifest lists, as when it was lost."""
-        others = (name for name in self.files if name.startswith(_BESIDE))
+        others = (
+            name for name in self.files if name in _BESIDE or name.startswith(f"{REJECTS_FOLDER}/")
+        )
         return tuple(sorted({*self.unverified, *others} - self.published))
 
 

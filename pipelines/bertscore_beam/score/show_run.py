@@ -70,8 +70,9 @@ def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[TextTable, ...]:
 
 
 def _means_of(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return what to call the means that are shown: of samples all three are the same."""
-    return {"f1": "utility"} if compares_samples(summary) else {name: name for name in MEASURES}
+    """Return what to call the means that are shown."""
+    utility = {"f1": "utility"} if compares_samples(summary) else {}
+    return {name: name for name in MEASURES} | utility
 
 
 def _mean(value: float | None) -> str:

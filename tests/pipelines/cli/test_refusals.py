@@ -88,6 +88,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("a", None, "score -c a b", "expected files of both. Give both: -c a -r b; or a dump"),
         ("x.csv", "a,b\r1,2\r", f"{SCORE} --input x.csv", "tr '\\r' '\\n' < FILE > dump.csv"),
         ("x.jsonl", '{"a": 1},\n{"a": 2},\n', f"{SCORE} --input x.jsonl", "sed 's/,$//' FILE > "),
+        ("x.csv", "BZh91AY&SY", f"{SCORE} --input x.csv", "Unpack it first: bzcat FILE"),
         ("x.xlsx", "PK\3\4", f"{SCORE} --input x.xlsx", "can save a sheet as CSV in UTF-8."),
         ("r", None, "compare", "As in: bertscore-beam compare scores/today scores/before"),
         ("r", None, "compare r r2 -o x", "goes to standard output: write > FILE"),

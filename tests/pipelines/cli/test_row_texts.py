@@ -103,6 +103,9 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
     assert "rows without scores are in x.csv, with a reason; those of rejected" in printed.err
     assert printed.out.index("\nb\t5\t") < printed.out.index("\nprecision: ")
     ran([*words, "-o", "out", "-q"], cli.TOO_MANY_REJECTS)
+    gate = ["--min-rows", "11", "--max-reject-fraction", "1"]
+    other = ran([*words, "-o", "y.csv", *gate], cli.TOO_MANY_REJECTS)
+    assert "rows without scores" not in other.err
     expected = read_output(place / "out").drop_columns(["bertscore_key"]).to_pylist()
     expected.sort(key=lambda row: row["system"] != "b")
     with open("x.csv", encoding="utf-8", newline="") as file:

@@ -152,6 +152,8 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
         ("score", "-sl", "--segments?"),
         ("score", "-sq", "stands apart: -s -q."),
         ("score", "-l5", "stands apart: -l 5."),
+        ("score", "-s9", "unknown argument '-s9'"),
+        ("score", "-qq", "stands apart: -q."),
         ("score", "--seg_level", "--segments?"),
         ("score", "--paired-bs", "`bertscore-beam compare`"),
         ("compare", "--alpha", "--confidence?"),
@@ -164,6 +166,11 @@ def test_words_of_other_programs_lead_to_ours(command, flag, hint):
         read(command, f"{first}{flag} x" if flag.startswith("-") else f"{first}{flag}")
     has_input = command in ("score", "idf")
     assert ("paste HYP.txt" in str(raised.value)) == (has_input and "-column" in hint)
+
+
+def test_an_empty_word_is_an_unknown_argument():
+    with pytest.raises(ConfigError, match="unknown argument ''"):
+        read("score", "'' -c a -r b")
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
