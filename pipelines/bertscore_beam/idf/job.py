@@ -73,6 +73,7 @@ from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import (
     ImportTexts,
+    check_before_import,
     delete_other_imports,
     import_phase,
     imports_among,
@@ -194,18 +195,20 @@ def plan_idf(
         found = expand_inputs(options.input, input_format=options.input_format)
     fields = table_fields(options)
     imports = Imports(folder=work_folder, needs_rows=options.language_column is not None)
+
+    def planned(files: Sequence[InputFile]) -> Plan:
+        resources = Resources(workers=runner.expected_workers, imports=imports)
+        return plan_inputs(files, fields=fields, target_rows=target_rows, resources=resources)
+
     if import_texts is not None:
         texts = texts_among(found, fields.named(), fields.lists)
         lacking = lacking_imports(imports, texts)
+        with reaching("input", *options.input):
+            check_before_import(planned, found, lacking)
         import_texts(work_folder, lacking, lambda _: _check_table(table, work_folder, options))
         imports = replace(imports, are_made=True)
     with reaching("input", *options.input):
-        plan = plan_inputs(
-            found,
-            fields=fields,
-            target_rows=target_rows,
-            resources=Resources(workers=runner.expected_workers, imports=imports),
-        )
+        plan = planned(found)
         if options.language_column and not plan.is_estimated:
             vocabularies = _vocabularies(options, runner, plan)
     check_all_reached(plan)

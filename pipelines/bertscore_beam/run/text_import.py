@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.plan import FileReason, Imports, RejectedError, rejection_to_json
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
@@ -26,7 +27,7 @@ from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.progress import Expected
-from bertscore_core.errors import InputError
+from bertscore_core.errors import BertScoreError, InputError
 
 Check: TypeAlias = Callable[[OutputFolder], object]
 """Raises an error if a run may not have a folder."""
@@ -35,6 +36,8 @@ ImportTexts: TypeAlias = Callable[[str, Sequence[TextFile], Check], None]
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
+_FEW = 8
+"""How many files tell whether columns are there."""
 _FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -131,6 +134,32 @@ def lacking_imports(imports: Imports, texts: Sequence[TextFile]) -> list[TextFil
     """Return the files of text of which a folder has neither an import, nor why there is none."""
     lacking = in_parallel(partial(_is_lacking, imports), texts, FILES_IN_FLIGHT)
     return [text for text, is_lacking in zip(texts, lacking, strict=True) if is_lacking]
+
+
+def check_before_import(
+    plan: Callable[[Sequence[InputFile]], object],
+    files: Sequence[InputFile],
+    lacking: Sequence[TextFile],
+) -> None:
+    """Find out whether the columns that a command names are there, before texts are imported.
+
+    Only a few files are looked at, unless none of these is good: a name that is wrong is so in all.
+
+    Args:
+        plan: Plans files by their first rows.
+        files: All files.
+        lacking: Those of text that are not imported.
+
+    Raises:
+        BertScoreError: What `plan` says of all files.
+        OSError: No file can be reached.
+    """
+    if not lacking:
+        return
+    try:
+        plan(files[:_FEW])
+    except (BertScoreError, OSError):
+        plan(files)
 
 
 def _is_lacking(imports: Imports, text: TextFile) -> bool:

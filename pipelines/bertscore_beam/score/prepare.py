@@ -7,8 +7,9 @@ No model is loaded, and nothing is written but the imports of text that a plan n
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
@@ -52,7 +53,12 @@ from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import ImportTexts, imports_among, lacking_imports
+from bertscore_beam.run.text_import import (
+    ImportTexts,
+    check_before_import,
+    imports_among,
+    lacking_imports,
+)
 from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
@@ -141,6 +147,8 @@ def plan_score(
         OSError: No file can be reached, or not every file that idf must count.
     """
     asked = _asked(options, runner)
+    if options.language_column is None:  # otherwise the settings are not all known yet
+        asked = _with_given_runs(asked)
     folder = OutputFolder(asked.output)
     with reaching("output", options.output):
         split_rows = given_split_rows(options, folder)
@@ -149,11 +157,16 @@ def plan_score(
     plan = read_kept(folder, kept_as, asked.files)
     if plan is None:
         idf = options.idf if asked.given_idf is None else asked.given_idf.fingerprint
-        needs_rows = bool(options.language_column or options.group_by)
+        has_joins = asked.fields.references is not None
+        needs_rows = has_joins or bool(options.language_column or options.group_by)
         imports = Imports(folder=asked.output, needs_rows=needs_rows)
         if import_texts is not None:
             with reaching("output", options.output):
                 lacking = lacking_imports(imports, asked.texts)
+            with reaching("input", *options.input):
+                check_before_import(
+                    _files_planned(asked, imports, split_rows), asked.files, lacking
+                )
             import_texts(asked.output, lacking, lambda folder: _same_run(asked, folder, idf))
             imports = replace(imports, are_made=True)
         with reaching("input", *options.input):
@@ -164,14 +177,10 @@ def plan_score(
         settings = settle_languages(options, runner.threads, asked.settings, languages)
         check_metrics(options.library_metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
-    if asked.given_idf is not None:
-        check_given_idf(asked.given_idf, settings)
     if options.idf == "corpus":
         check_all_reached(plan)
-    reuse, reuse_note = _find_reuse(options, asked.output, settings, asked.given_idf)
-    return replace(
-        asked, settings=settings, kept_as=kept_as, plan=plan, reuse=reuse, reuse_note=reuse_note
-    )
+    planned = replace(asked, settings=settings, kept_as=kept_as, plan=plan)
+    return planned if options.language_column is None else _with_given_runs(planned)
 
 
 def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
@@ -209,6 +218,14 @@ def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     )
 
 
+def _with_given_runs(asked: ScorePlan) -> ScorePlan:
+    """Check the table of `--idf` and the run of `--reuse` against the settings."""
+    if asked.given_idf is not None:
+        check_given_idf(asked.given_idf, asked.settings)
+    reuse, note = _find_reuse(asked.options, asked.output, asked.settings, asked.given_idf)
+    return replace(asked, reuse=reuse, reuse_note=note)
+
+
 def _kept_as(asked: ScorePlan, split_rows: int) -> str | None:
     """Return the name under which the plan is kept; None if it is not."""
     fields, options = asked.fields, asked.options
@@ -221,22 +238,29 @@ def _kept_as(asked: ScorePlan, split_rows: int) -> str | None:
     return kept_name(asked.files, *settings, split_rows)
 
 
-def _new_plan(asked: ScorePlan, imports: Imports, split_rows: int | None) -> Plan:
-    options, references = asked.options, asked.fields.references
-    plan = plan_inputs(
-        asked.files,
+def _files_planned(
+    asked: ScorePlan, imports: Imports, split_rows: int | None
+) -> Callable[[Sequence[InputFile]], Plan]:
+    """Return what plans files, as far as rows are not needed."""
+    return partial(
+        plan_inputs,
         fields=asked.fields,
         target_rows=split_rows,
         resources=Resources(
             workers=asked.runner.expected_workers,
             imports=imports,
-            group_by=options.group_by,
-            drop=options.drop_columns,
+            group_by=asked.options.group_by,
+            drop=asked.options.drop_columns,
         ),
         written=lambda part: [
             join(asked.output, name) for name in (part, rows_path(part), longest(part))
         ],
     )
+
+
+def _new_plan(asked: ScorePlan, imports: Imports, split_rows: int | None) -> Plan:
+    options, references = asked.options, asked.fields.references
+    plan = _files_planned(asked, imports, split_rows)(asked.files)
     if plan.is_estimated:
         return plan
     if references is not None:

@@ -20,10 +20,12 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, footer_digest_of
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
+from bertscore_beam.dump.text.text_source import footer_of
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import from_json, to_json, typed, unpacked
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import Stored
+from bertscore_beam.files.write import delete_many
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.groups import groups_note
@@ -48,6 +50,7 @@ from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import RunSpec, ScoreSpec
+from bertscore_core.errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -186,6 +189,8 @@ class SplitScorer:
                 whole = Rows(read.table, spec.fields, read.lines)
                 rows = explode_candidates(whole)
         except UNREADABLE as error:
+            if split.data and isinstance(error, InputError):  # the next run imports it again
+                delete_many([footer_of(split.data)])
             return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
         if idf.problem:
             return _failed(split, idf.problem)

@@ -260,6 +260,73 @@ MODEL = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2")
 MIXED = (*MODEL, "--group-by", "lang")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("--drop-columns", "nope"), "no column to drop"),
+        (("--reference-column", "nope"), "no reference column 'nope'"),
+        (("--reuse", "nothing"), "is not a scoring run"),
+    ],
+)
+def test_a_wrong_word_is_refused_before_text_is_imported_and_leaves_all_as_it_is(
+    out, mixed, run, imported, capsys, wrong, message
+):
+    assert run(*wrong) == cli.UNUSABLE
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+    assert run() == cli.DONE
+    before = files_below(out)
+    write(mixed / "c.csv", rows_of(2 * ROWS, ROWS + 2, lang="fr"))
+    imported.clear()
+    assert run(*wrong) == cli.UNUSABLE
+    assert (imported, files_below(out)) == ([], before)
+    assert run() == cli.DONE
+    assert imported == ["c.csv"]
+
+
+def test_what_is_refused_after_an_import_leaves_nothing_of_it(out, mixed, run, capsys):
+    assert run() == cli.DONE
+    before = files_below(out)
+    for number, name in enumerate(("a.jsonl", "b.jsonl.gz", "c.csv")):
+        write(mixed / name, rows_of((number + 5) * ROWS, lang="en"))
+    for _ in range(2):
+        capsys.readouterr()
+        assert run() == cli.UNUSABLE
+        assert "scores of other texts" in capsys.readouterr().err
+        assert files_below(out) == before
+
+
+def test_damaged_rows_of_an_import_are_imported_again_by_the_next_run(out, run, imported, capsys):
+    assert run("--keep-input") == cli.DONE
+    rows = next((out / INPUT_FOLDER).glob("*.parquet"))
+    rows.write_bytes(rows.read_bytes()[:200])
+    for part in out.glob("*/part-*.parquet"):
+        part.unlink()
+    imported.clear()
+    assert run("--keep-input") == cli.BROKEN
+    assert imported == []
+    assert run("--keep-input") == cli.DONE
+    assert len(imported) == 1
+
+
+def test_keys_without_references_are_refused_each_time(tmp_path, out, capsys):
+    plain = [{"id": row["id"], "candidate": row["candidate"]} for row in rows_of()]
+    write(tmp_path / "dump" / "x.jsonl", plain)
+    found = [{"id": row["id"], "reference": row["reference"]} for row in rows_of()]
+    words = ("--reference-file", str(tmp_path / "ref.jsonl"), "--join", "id")
+    words += ("--max-reject-fraction", "0.5")
+    write(tmp_path / "ref.jsonl", found)
+    assert cli.main(words_of(tmp_path, *words)) == cli.DONE
+    before = jobs.parts_of(out)
+    write(tmp_path / "ref.jsonl", found[2:])
+    for _ in range(2):
+        capsys.readouterr()
+        assert cli.main(words_of(tmp_path, *words)) == cli.UNUSABLE
+        assert "rows have no references: got 2 of 12" in capsys.readouterr().err
+        assert (out / "_SUCCESS").exists()
+        assert jobs.parts_of(out) == before
+
+
 @pytest.mark.parametrize("more", [(), ("--idf", "corpus"), ("--group-by", "lang"), MODEL])
 def test_dry_run_says_about_how_much_there_is_and_writes_nothing(out, mixed, run, capsys, more):
     assert run("--dry-run", *more) == cli.DONE
