@@ -8,6 +8,7 @@ is a function of its split and the signature.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -168,6 +169,7 @@ def with_known_languages(
 
 CORPUS = "corpus"
 """Begins the name of idf tables that are counted. It is all of it before the rows are known."""
+_CORPUS = re.compile(rf"(^|\|idf:){CORPUS}@\w+")
 
 
 def comparable(
@@ -180,8 +182,10 @@ def comparable(
     before = (previous_run or {}).get("identity")
     if previous_run is None or not isinstance(before, dict):
         return previous_run
-    if identity["idf"] == CORPUS and str(before.get("idf")).startswith(f"{CORPUS}@"):
-        before = {**before, "idf": CORPUS}
+    if identity["idf"] == CORPUS:
+        named = {name for name in before if name == "idf" or name.startswith(_LANGUAGE)}
+        texts = {name: _CORPUS.sub(rf"\1{CORPUS}", str(before[name])) for name in named}
+        before = before | {name: text for name, text in texts.items() if text == identity.get(name)}
     if "language_column" not in before:
         return {**previous_run, "identity": before}
     added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}

@@ -185,7 +185,7 @@ def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path, monk
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     chosen = dataclasses.replace(chosen, overwrite=True)
     with monkeypatch.context() as patched:
-        cut_off(patched, 4)
+        cut_off(patched, 6)
         with pytest.raises(Exception, match="cut off"):
             jobs.run_options(chosen)
     assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6

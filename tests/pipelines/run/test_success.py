@@ -42,7 +42,10 @@ def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(outp
         folder.write(SUCCESS_FILE, marker)
     assert successful_run(OutputFolder(output)) is None
     assert cli.main(["check", output]) == cli.BROKEN
-    assert "is not done: got no _SUCCESS of it" in capsys.readouterr().err
+    told = (
+        "is not done: got no _SUCCESS of it" if marker is None else "does not name; expected both"
+    )
+    assert told in capsys.readouterr().err
     folder.write(SUCCESS_FILE, whole)
     assert successful_run(OutputFolder(output)) == "this"
     assert cli.main(["check", output]) == cli.DONE

@@ -369,9 +369,9 @@ def test_means_of_samples_are_called_what_they_are(selected, capsys):
     assert cli.main(words) == cli.DONE
     first, groups = capsys.readouterr().out.split("reference\t")
     mean = np.mean([utility for utility, *_ in utilities(SAMPLES)])
-    name, value = first.splitlines()[0].split(": ")
-    assert (name, float(value)) == ("utility", pytest.approx(mean, abs=1e-6))
-    assert not {"f1", "precision"} & {line.partition(":")[0] for line in first.splitlines()}
+    names, values = zip(*(line.split(": ") for line in first.splitlines()[:3]), strict=True)
+    assert names == ("precision", "recall", "utility")
+    assert float(values[2]) == pytest.approx(mean, abs=1e-6)
     assert cli.main(["groups", str(selected / "out")]) == cli.DONE
     for titles in (groups, capsys.readouterr().out):
         assert "\tutility\t95% of utility\t" in titles.splitlines()[0]

@@ -256,6 +256,20 @@ def test_text_is_not_imported_for_a_run_of_other_settings(out, run, imported, ca
     assert left == before
 
 
+@pytest.mark.parametrize("languages", [(), ("--languages", "languages.yaml")])
+def test_a_file_that_is_only_touched_is_of_the_same_run_whatever_the_corpus(
+    out, mixed, run, imported, languages, monkeypatch
+):
+    monkeypatch.chdir(out.parent)
+    write_text(out.parent / "languages.yaml", b"{fr: {num_layers: 4}, en: {}, de: {}}\n")
+    words = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2", "--idf", "corpus")
+    assert run(*words, *languages) == cli.DONE
+    write(mixed / "c.csv", rows_of(2 * ROWS, lang="fr"))
+    imported.clear()
+    assert run(*words, *languages) == cli.DONE
+    assert "c.csv" in imported
+
+
 MODEL = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2")
 MIXED = (*MODEL, "--group-by", "lang")
 
