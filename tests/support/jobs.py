@@ -1,5 +1,6 @@
 """Small scoring jobs: as commands, and run in this process."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,11 @@ def run_prepared(
     if has_ended(job.spec):
         sweep(job.spec.folder)
     return read_summary(job.spec)
+
+
+def is_staged(name: str) -> bool:
+    """Tell whether a file in `_work` has the name of a staged part, or of its list of rejects."""
+    return re.match(r"\d{12}\.", name.rpartition("/")[2]) is not None
 
 
 def summary_of(output: Path) -> dict[str, Any]:

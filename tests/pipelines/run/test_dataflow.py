@@ -32,6 +32,7 @@ from tests.support.dataflow import google_cloud
 from tests.support.dataflow_worker import DIVIDED
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule
+from tests.support.jobs import is_staged
 from tests.support.judgements import write_judgements
 from tests.support.processes import launched
 from tests.support.text_files import to_jsonl
@@ -303,7 +304,7 @@ def many(cloud):
 def records(cloud, night: str) -> dict[str, bytes]:
     """Return the parts that are staged."""
     found = objects(cloud, f"{night}/_work/")
-    return {name: found[name] for name in found if name.rpartition("/")[2][:12].isdigit()}
+    return {name: found[name] for name in found if is_staged(name)}
 
 
 def published(cloud, night: str) -> set[bytes]:

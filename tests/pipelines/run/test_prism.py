@@ -24,7 +24,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run.run_step import RunOnDevice
 from tests.support.dumps import read_output, write_dump
-from tests.support.jobs import run_job, summed, without_token
+from tests.support.jobs import is_staged, run_job, summed, without_token
 from tests.support.processes import launched, session_members, workers_among
 from tests.support.waiting import wait_until
 from tests.support.workers import Server, find_prism, job_server, start_pool
@@ -90,7 +90,7 @@ def written(out: Path) -> dict[str, int]:
 
 def finished(out: Path) -> dict[str, int]:
     """Return the parts that are staged, with the times they were written, which they keep."""
-    paths = (path for path in (out / "_work").rglob("*.pq") if path.name[:12].isdigit())
+    paths = (path for path in (out / "_work").rglob("*.pq") if is_staged(path.name))
     return {str(path.relative_to(out)): path.stat().st_mtime_ns for path in paths}
 
 

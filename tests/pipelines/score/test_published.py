@@ -41,7 +41,7 @@ def files_of(output):
 
 def staged_in(output):
     names = (path.name for path in (output / "_work").rglob("*.pq"))
-    return sorted(name for name in names if name[:12].isdigit())
+    return sorted(name for name in names if jobs.is_staged(name))
 
 
 def damaged(path, how):
