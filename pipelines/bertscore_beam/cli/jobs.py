@@ -195,7 +195,10 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
 
 def _with_file(outcome: Outcome, target: str) -> Outcome:
     """Return an outcome that names the file of the rows."""
-    rows = f"The rows without scores are in {target}, with a reason; those of rejected files not."
+    rows = (
+        f"The rows without scores are in {target}, each with its reason. It has no rows of "
+        "rejected files."
+    )
     failed = outcome.document["summary"]["failed_gates"] if outcome.document else ()
     told = (rows,) if "max_reject_fraction" in failed else ()
     return replace(

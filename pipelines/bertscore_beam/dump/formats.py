@@ -78,7 +78,7 @@ ARROW_CURE = (
 """What to do with the files of Arrow that the package datasets writes."""
 _ZIP = b"PK\x03\x04"
 _IS_ZIP, _IS_WIDE = "a ZIP archive, such as an Excel workbook", "a file in UTF-16"
-_BZIP2, _XZ = "compression by bzip2", "compression by xz"
+_BZIP2, _XZ = "bzip2 compression", "xz compression"
 _OTHER_CODECS = {
     _BZIP2: re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
     _XZ: re.compile(rb"\xfd7zXZ\0"),
@@ -86,9 +86,9 @@ _OTHER_CODECS = {
 _CURES = {
     _IS_ARROW: ARROW_CURE,
     _IS_ZIP: "Excel can save a sheet as CSV in UTF-8.",
-    _BZIP2: "Unpack it first: bzcat FILE",
-    _XZ: "Unpack it first: xzcat FILE",
-    _IS_WIDE: "Convert it: iconv -f UTF-16 -t UTF-8 FILE > dump.csv",
+    _BZIP2: "Unpack it first: bzcat FILE > NEW_FILE",
+    _XZ: "Unpack it first: xzcat FILE > NEW_FILE",
+    _IS_WIDE: "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",
 }
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""

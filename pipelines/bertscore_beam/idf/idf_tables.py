@@ -271,13 +271,13 @@ def load_idf(path: str) -> IdfTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedIdf:
-    """Names the saved tables of a run in a few bytes, for all who need them.
+    """Names the saved tables of a run in a few bytes.
 
     Attributes:
         path: Where they are, or will be once they are counted; "" without idf.
-        name: The same below the output folder; "" if they are elsewhere.
+        name: The path below the output folder; "" if they are elsewhere.
         must_count: Whether they are yet to be counted.
-        fingerprint: Theirs; "" without idf, before they are counted, and if there is a problem.
+        fingerprint: That of the tables; "" without idf, before they are counted, or with a problem.
         problem: Why they must not be used, so that they are not saved; "" if they may be.
     """
 

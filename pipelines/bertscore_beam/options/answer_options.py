@@ -87,8 +87,8 @@ class ExplainOptions(RowOptions):
             return {}
         if values.get("idf") in IDF_WORDS:
             raise ConfigError(
-                f"--idf {values['idf']} cannot weigh rows of a run: got no path; expected that of "
-                "the table that weighed them, if one did. Leave it out: the run has its own."
+                f"--idf {values['idf']} cannot be given with a run: got no path; expected that of "
+                "the run's idf table, if it has one. Leave it out: the run's own is used."
             )
         own = [option for option in declared(RowOptions) if option.name not in cls.of_runs]
         if fixed := [option.word for option in own if option.field in values]:

@@ -207,7 +207,7 @@ class StrictParser(argparse.ArgumentParser):
     def _unknown(self, word: str, *others: str, output: str | None = "") -> ConfigError:
         known, hint = declare.by_name(self._options), ""
         if glued := self._apart(word):
-            hint = f"What belongs to one letter stands apart: {glued}."
+            hint = f"Write short flags apart: {glued}."
         elif "candidates" in known and is_text_name(word) and not word.startswith("-"):
             references = others[0] if others else "REFERENCES.txt"
             hint = f"Files with one text per line go after their flags: -c {word} -r {references}."

@@ -246,8 +246,8 @@ def why_not_done(source: OutputFolder) -> str:
         )
     if source.exists(SUCCESS_FILE):
         return (
-            f"the run in {source.shown!r} cannot be used: got a {SUCCESS_FILE} that its "
-            f"{HEAD_FILE} does not name; expected both whole, and of one run. Run its command "
+            f"the run in {source.shown!r} cannot be used: got a {SUCCESS_FILE} that does "
+            f"not belong to its {HEAD_FILE}; expected both whole, and of one run. Run its command "
             "again: it keeps all parts that are whole."
         )
     return (

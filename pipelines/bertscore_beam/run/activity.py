@@ -26,7 +26,7 @@ class Activity:
     status: str = ""
 
 
-# Of the process, like the counters: whoever reads it asks what the process is at work on.
+# Of the process, like the counters: readers want to know what the whole process does.
 _counted = 0
 _counting = threading.Lock()
 # Whatever threads do with these is one operation, which no other can see half done.

@@ -53,7 +53,7 @@ class Counted:
 
 
 _lock = threading.Lock()
-# Of the process, as Beam's counters are: deep inside a step nobody knows who works for whom.
+# Of the process, as Beam's counters are: code deep inside a step does not know its run.
 _collected: Counted | None = None
 
 

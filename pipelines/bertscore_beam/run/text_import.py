@@ -30,14 +30,14 @@ from bertscore_beam.run.progress import Expected
 from bertscore_core.errors import BertScoreError, InputError
 
 Check: TypeAlias = Callable[[OutputFolder], object]
-"""Raises an error if a run may not have a folder."""
+"""Raises an error if a run may not use a folder."""
 ImportTexts: TypeAlias = Callable[[str, Sequence[TextFile], Check], None]
 """Imports files of text into the folder of a run, which is taken and checked before."""
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
 _FEW = 8
-"""How many files tell whether columns are there."""
+"""How many files are looked at for the columns."""
 _FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -49,7 +49,7 @@ def import_phase(texts: Sequence[TextFile], folder: OutputFolder) -> Phase:
 
 
 def expected_imports(texts: Sequence[TextFile]) -> Expected:
-    """Return what that phase will have done, for people who wait."""
+    """Return what the phase will have done, for people who wait."""
     number = len(texts)
     files = "1 file" if number == 1 else f"{number:,} files"
     return Expected(
@@ -143,7 +143,7 @@ def check_before_import(
 ) -> None:
     """Find out whether the columns that a command names are there, before texts are imported.
 
-    Only a few files are looked at, unless none of these is good: a name that is wrong is so in all.
+    Only a few files are looked at, unless none of these is good: a wrong name is so in all.
 
     Args:
         plan: Plans files by their first rows.

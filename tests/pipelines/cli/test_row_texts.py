@@ -100,7 +100,7 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
     printed = ran([*words, "-o", "x.csv"], cli.TOO_MANY_REJECTS)
     assert {path.name for path in place.iterdir()} == before | {"x.csv"}
     assert "output: x.csv\n" in printed.out
-    assert "rows without scores are in x.csv, with a reason; those of rejected" in printed.err
+    assert "rows without scores are in x.csv, each with its reason." in printed.err
     assert printed.out.index("\nb\t5\t") < printed.out.index("\nprecision: ")
     ran([*words, "-o", "out", "-q"], cli.TOO_MANY_REJECTS)
     gate = ["--min-rows", "11", "--max-reject-fraction", "1"]

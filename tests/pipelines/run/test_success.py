@@ -42,9 +42,7 @@ def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(outp
         folder.write(SUCCESS_FILE, marker)
     assert successful_run(OutputFolder(output)) is None
     assert cli.main(["check", output]) == cli.BROKEN
-    told = (
-        "is not done: got no _SUCCESS of it" if marker is None else "does not name; expected both"
-    )
+    told = "is not done: got no _SUCCESS of it" if marker is None else "does not belong to its"
     assert told in capsys.readouterr().err
     folder.write(SUCCESS_FILE, whole)
     assert successful_run(OutputFolder(output)) == "this"

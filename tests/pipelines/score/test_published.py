@@ -61,7 +61,7 @@ def test_a_damaged_head_beside_a_success_is_told_and_mended(finished, capsys, ho
     for words, status in {("check",): cli.BROKEN, ("groups",): cli.UNUSABLE}.items():
         assert cli.main([*words, str(output)]) == status
         said = " ".join(capsys.readouterr().err.split())
-        assert "got a _SUCCESS that its _manifest.json does not name" in said
+        assert "got a _SUCCESS that does not belong to its _manifest.json" in said
         assert "Run its command again" in said
     assert jobs.run_options(jobs.job_options(dump, output))["parts_kept"] == 4
     assert jobs.parts_of(output) == before

@@ -133,8 +133,8 @@ def _nests_deep(line: bytes) -> bool:
 _LONGEST_FIELD = 1 << 30
 _RETURN = BadLine(
     reason=Reason.BAD_LINE,
-    message="it holds a carriage return outside quotes; if these end lines, make line feeds of "
-    r"them: tr '\r' '\n' < FILE > dump.csv",
+    message="it holds a carriage return outside quotes; if these end lines, convert them to "
+    r"line feeds: tr '\r' '\n' < FILE > NEW_FILE",
 )
 _QUOTE = BadLine(reason=Reason.BAD_LINE, message="a quote is not closed")
 _RAW = "; where quotes are a part of the texts, give --input-format tsv-raw"

@@ -192,7 +192,7 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
         b"{": ("an object over several lines", lines_cure(first.data, text)),
-        b"},": ("a comma after each object", "Take it off: sed 's/,$//' FILE > dump.jsonl"),
+        b"},": ("a comma after each object", "Remove the commas: sed 's/,$//' FILE > dump.jsonl"),
     }.get(
         b"}," if first.data.lstrip().partition(b"\n")[0].endswith(b"},") else start[:1],
         ("other text", "Name other formats with --input-format."),

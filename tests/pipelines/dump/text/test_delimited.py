@@ -16,8 +16,8 @@ SCHEMA = pa.schema({"a": pa.string(), "b": pa.string()})
 QUOTE = ("bad_line", "a quote is not closed")
 RETURN = (
     "bad_line",
-    "it holds a carriage return outside quotes; if these end lines, make line feeds of them: "
-    r"tr '\r' '\n' < FILE > dump.csv",
+    "it holds a carriage return outside quotes; if these end lines, convert them to line feeds: "
+    r"tr '\r' '\n' < FILE > NEW_FILE",
 )
 EITHER = ("bad_line", "its quotes or line ends are not those of CSV")
 NOT_UTF8 = ("invalid_utf8", "")
