@@ -65,7 +65,7 @@ def test_scores_and_counters_are_those_of_the_local_runner(tmp_path, engine, idf
     assert (tmp_path / "out" / "_SUCCESS").exists()
     assert summed(tmp_path / "out") == summed(tmp_path / "expected")
     expected = summary_of(tmp_path / "expected")
-    _, result = results
+    (result,) = results
     found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
     counted = {metric.key.metric.name: metric.result for metric in found["counters"]}
     assert counted["pairs_scored"] == ROWS
