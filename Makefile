@@ -2,7 +2,7 @@
 #
 #   make demo     install, score the sample dump in configs/demo on two workers, show the result
 #   make test     install with the test dependencies, run the test suite
-#   make avx2     `make test` as on a processor that has AVX2 and nothing newer
+#   make avx2     tests of models and jobs as on a processor that has AVX2 and nothing newer
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make lint     formatting, lint, types, import contracts and the Dockerfile
 #   make check    `make lint` and `make quick`
@@ -67,8 +67,11 @@ PYTEST := $(BIN)/python -m pytest
 # Many of these tests wait for processes: a third process keeps two cores busy.
 test avx2: PROCESSES = 3
 test avx2: $(VENV)/.test-stamp
-	$(PYTEST) $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_SPREAD) -m "$(MARKERS)" $(PYTEST_ARGS)
 
+test: MARKERS = not long
+# Only what computes scores depends on the processor.
+avx2: MARKERS = (model or job) and not long
 # Torch, oneDNN (also OpenVINO's), numpy and its BLAS each have a limit of their own.
 avx2: export ATEN_CPU_CAPABILITY = avx2
 avx2: export ONEDNN_MAX_CPU_ISA = AVX2
