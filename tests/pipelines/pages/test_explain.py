@@ -240,7 +240,7 @@ def test_rows_that_cannot_be_explained_are_named(long_run, tmp_path):
         (["run", "--worst", "1", "--num-layers", "3"], "got --num-layers; expected none"),
         (
             ["run", "--worst", "1", "--idf", "corpus"],
-            "--idf corpus cannot weigh rows of a run: got no path;",
+            "--idf corpus cannot be given with a run: got no path;",
         ),
     ],
 )
