@@ -556,8 +556,6 @@ class BertScorer:
         pairs: tokens.TokenizedPairs,
         weightings: Sequence[TokenWeights],
         work: Work | None = None,
-        *,
-        optimal: bool = False,
     ) -> list[Scores]:
         """Score with each of several token weights; texts are encoded and matched once.
 
@@ -565,11 +563,9 @@ class BertScorer:
             pairs: What `tokenize` returned.
             weightings: At least one.
             work: Where the work of the device is counted.
-            optimal: Assign each token to at most one token of the other text, and not greedily. No
-                signature names such scores. It takes far longer.
 
         Returns:
-            The scores with each weighting; greedy ones are those of `score_tokenized`, to the bit.
+            The scores with each weighting: those of `score_tokenized`, to the bit.
 
         Raises:
             ConfigError: the encoder's numbers are not finite.
@@ -585,9 +581,7 @@ class BertScorer:
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device(), self.computing():
-            score_all = partial(
-                score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
-            )
+            score_all = partial(score_pairs, self._engine, weightings=weightings, work=work)
             # Of texts that are compared with each other, each pair is there twice.
             halve = self.config.references == "mean"
             every[:, :, chosen] = _match_halved(score_all, wanted) if halve else score_all(wanted)

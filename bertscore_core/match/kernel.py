@@ -6,7 +6,7 @@ only on the pairs and the budget, so the same split gives the same bits on every
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import NamedTuple
@@ -30,12 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def score_pairs(
-    engine: embedding.Engine,
-    pairs: TextPairs,
-    weightings: Sequence[TokenWeights],
-    work: Work,
-    *,
-    optimal: bool = False,
+    engine: embedding.Engine, pairs: TextPairs, weightings: Sequence[TokenWeights], work: Work
 ) -> FloatArray:
     """Score P pairs of texts with each of W weightings; they are encoded and matched once.
 
@@ -43,7 +38,7 @@ def score_pairs(
     is planned, by this thread or by another. Only at the end does this thread wait for the scores.
     If memory is too small for the engine's budget, batches and blocks are halved and the budget is
     lowered, which moves scores by at most 1e-6 in float32, by far more in 16 bits (1.9e-3 was
-    measured). With `optimal`, tokens are matched by the best assignment.
+    measured).
 
     Returns:
         Precision, recall and F1. Shape (W, layers, P, 3), float32; layers is 1, or L + 1 if the
@@ -64,7 +59,7 @@ def score_pairs(
             # A text that is in several pairs of the block is encoded once.
             plan = embedding.plan_embedding(engine, pairs.texts, block.used_texts(), weightings)
             with engine.queue.turn(work):
-                fetched = attempt(partial(_queue_block, engine, plan, block, work, optimal))
+                fetched = attempt(partial(_queue_block, engine, plan, block, work))
             if fetched is not None:
                 queued.append((rows, fetched))
                 continue
@@ -82,17 +77,13 @@ def score_pairs(
 
 
 def _queue_block(
-    engine: embedding.Engine,
-    plan: embedding.EmbeddingPlan,
-    block: TextPairs,
-    work: Work,
-    optimal: bool,
+    engine: embedding.Engine, plan: embedding.EmbeddingPlan, block: TextPairs, work: Work
 ) -> Fetched:
     embedded = embedding.embed(engine, plan, work)
     begun = engine.queue.begin()
     sides = block.candidates, block.references
     with engine.encoder.products():
-        scores = _match(embedded, *sides, engine.queue, engine.budget, optimal)
+        scores = _match(embedded, *sides, engine.queue, engine.budget)
     engine.queue.end(begun, work)
     return engine.queue.fetch(scores)
 
@@ -156,16 +147,13 @@ def _match(
     references: IntArray,
     queue: DeviceQueue,
     budget: Budget,
-    optimal: bool,
 ) -> Tensor:
     lengths = embedded.lengths
     is_long = lengths[candidates] * lengths[references] > budget.pair_elements
-    alone = np.ones_like(is_long) if optimal else is_long
-    in_tiles = partial(
-        matching.best_matches_in_tiles, side=max(math.isqrt(budget.match_elements), 1)
+    ways = (
+        (~is_long, partial(_match_whole, budget=budget)),
+        (is_long, partial(_match_in_tiles, budget=budget)),
     )
-    one_by_one = partial(_match_one_by_one, match=matching.optimal_matches if optimal else in_tiles)
-    ways = ((~alone, partial(_match_whole, budget=budget)), (alone, one_by_one))
     parts = [
         (chosen, match(embedded, candidates[chosen], references[chosen], queue))
         for chosen, match in ways
@@ -204,20 +192,23 @@ def _match_whole(
     return torch.stack(scores)
 
 
-def _match_one_by_one(
+def _match_in_tiles(
     embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
     queue: DeviceQueue,
-    match: Callable[[Tensor, Tensor], matching.BestMatches],
+    budget: Budget,
 ) -> Tensor:
     """Also on a GPU: the fused kernel would leave a long pair to one of its processors."""
-    scores = []
+    scores, side = [], max(math.isqrt(budget.match_elements), 1)
     for candidate, reference in zip(candidates, references, strict=True):
         left, right = _slice_of(embedded, candidate), _slice_of(embedded, reference)
         sizes = np.array([[left.stop - left.start], [right.stop - right.start]])
         lengths = queue.send(sizes)
-        matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
+        matches = [
+            matching.best_matches_in_tiles(vectors[left], vectors[right], side=side)
+            for vectors in embedded.vectors
+        ]
         scores += [
             _stack(matching.average(best, weights[None, left], weights[None, right], *lengths))
             for weights in embedded.weights

@@ -1,8 +1,7 @@
-"""Greedy and optimal matching of the tokens of two texts."""
+"""Greedy matching of the tokens of two texts."""
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -143,31 +142,3 @@ def combine(
         recall.masked_fill(empty, 0.0),
         f1.masked_fill(f1.isnan(), 0.0),
     )
-
-
-# Optimal matching: each token is assigned to at most one token of the other text.
-#
-# It takes the place of greedy matching in small experiments, as the discussion of the paper asks.
-# An assignment takes far longer than a maximum, so no job offers it but `tune`.
-
-
-def optimal_matches(candidate: Tensor, reference: Tensor) -> BestMatches:
-    """Assign the tokens of one pair so that the sum of their similarities is largest.
-
-    All tokens take part, special ones included. min(C, R) of each side are assigned; the others
-    have similarity 0. Texts are unit vectors, (C, H) and (R, H), of at least one token.
-
-    References:
-        Zhang et al. 2020, section 7, names it; scipy's `linear_sum_assignment` computes it.
-    """
-    from scipy.optimize import linear_sum_assignment  # here, since it takes half a second
-
-    similarity = (candidate @ reference.T).float().cpu().numpy()
-    sides = [np.zeros(size, dtype=np.float32) for size in similarity.shape]
-    if np.isfinite(similarity).all():
-        rows, columns = linear_sum_assignment(similarity, maximize=True)
-        sides[0][rows] = sides[1][columns] = similarity[rows, columns]
-    else:  # the scorer reports numbers that are not finite
-        sides = [np.full_like(side, np.nan) for side in sides]
-    ours, theirs = (torch.from_numpy(side)[None].to(candidate.device) for side in sides)
-    return BestMatches(ours, theirs)

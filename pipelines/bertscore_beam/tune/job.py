@@ -215,7 +215,7 @@ def _score_with_model(
     """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = plan.options.weightings, plan.parts
     # The names say of which texts the scores are, and how made.
-    how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
+    how = "-".join(weightings)
     corpus = parts[0].name.partition("-")[0]
     groups = range(len(plan.judgements.names)) if model.setting.config.idf else ()
     scoring = ScoreParts(

@@ -74,8 +74,8 @@ def draw_layers(rows: Sequence[Row], statistic: str) -> bytes:
     return buffer.getvalue()
 
 
-def _line(row: Row) -> tuple[str, str, str]:
-    return row["model"], row["matching"], row["idf"]
+def _line(row: Row) -> tuple[str, str]:
+    return row["model"], row["idf"]
 
 
 def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
@@ -84,9 +84,8 @@ def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
             measure: [row for row in rows if _line(row) == line and row["measure"] == measure]
             for measure in MEASURES
         }
-        model, matching, idf = line
+        model, idf = line
         words = escape_line(model) + (", idf" if idf == "corpus" else "")
-        words += ", optimal" if matching == "optimal" else ""
         colour = style["color"]
         for measure, dashes in (("precision", ":"), ("recall", "--")):
             label = f"{measure}, {words}"

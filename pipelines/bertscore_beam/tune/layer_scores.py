@@ -13,7 +13,6 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.loading import load_scorer
-from bertscore_beam.tune.tune_options import Weighting
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import WorkerSettings
@@ -66,7 +65,7 @@ class ScoreParts:
 
     setting: WorkerSettings
     folder: OutputFolder
-    weightings: tuple[Weighting, ...]
+    weightings: tuple[str, ...]
     scores: str
     idf: tuple[str, ...] = ()
 
@@ -97,10 +96,10 @@ def _score_part(
     scorer: BertScorer,
     table: pa.Table,
     idf: Sequence[IdfTable],
-    weightings: Sequence[Weighting],
+    weightings: Sequence[str],
     work: Work,
 ) -> FloatArray:
-    """Score pairs at every layer with every weighting; each text is encoded once a matching.
+    """Score pairs at every layer with every weighting; each text is encoded once.
 
     Returns:
         Raw scores. Shape (weightings, L + 1, 3, pairs), NaN for pairs without a score.
@@ -111,16 +110,12 @@ def _score_part(
         rows = np.flatnonzero(groups == group)
         own = table.take(rows)
         pairs = scorer.tokenize(own["candidate"].to_pylist(), own["references"].to_pylist())
-        for matching in dict.fromkeys(weighting.matching for weighting in weightings):
-            numbers = [n for n, own in enumerate(weightings) if own.matching == matching]
-            tables = [idf[int(group)] if weightings[n].idf == "corpus" else None for n in numbers]
-            by_weighting = scorer.score_with_each(
-                pairs, [*map(scorer.token_weights, tables)], work, optimal=matching == "optimal"
-            )
-            for number, scores in zip(numbers, by_weighting, strict=True):
-                three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
-                own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
-                values[number][..., rows] = own_values
+        tables = [idf[int(group)] if own == "corpus" else None for own in weightings]
+        weights = [*map(scorer.token_weights, tables)]
+        for number, scores in enumerate(scorer.score_with_each(pairs, weights, work)):
+            three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
+            own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
+            values[number][..., rows] = own_values
     return values
 
 

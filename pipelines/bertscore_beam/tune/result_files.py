@@ -158,10 +158,7 @@ def differences(judgements: Judgements, results: Results, most: int) -> list[dic
         return []
     sides, first = results.compared, results.recommended[0]
     wanted = {name: first[name] for name in ("model", "layer", "idf")}
-    columns = {
-        "people": people,
-        "f1": sides.scores[sides.find(**wanted, measure="f1", matching="greedy")[0]],
-    }
+    columns = {"people": people, "f1": sides.scores[sides.find(**wanted, measure="f1")[0]]}
     for number in sides.find(model="BLEU", layer=None):
         columns["bleu"] = sides.scores[number]
     ranks = {name: _ranks(judgements, values, sides.complete) for name, values in columns.items()}

@@ -24,7 +24,7 @@ def show_plan(plan: TunePlan) -> tuple[TextTable, ...]:
         ("groups", ", ".join(name for name in judgements.names if name) or "none"),
         *((f"layers of {model.name}", " ".join(map(str, model.layers))) for model in plan.models),
         *(("left out", why) for why in plan.missing.values()),
-        ("weights of tokens", ", ".join(weighting.idf for weighting in plan.options.weightings)),
+        ("weights of tokens", ", ".join(plan.options.weightings)),
         ("other metrics", ", ".join(plan.options.chosen_metrics) or "none"),
         ("recommended by", f"{plan.options.statistic} of F1"),
         ("output", mask_credentials(plan.output)),
@@ -56,23 +56,22 @@ def _number(value: float | None) -> str:
 def _by_layer(rows: list[dict[str, Any]], summary: Mapping[str, Any]) -> TextTable:
     table: list[tuple[str, ...]] = []
     marked = {
-        (row["model"], "greedy", row["idf"], layer)
+        (row["model"], row["idf"], layer)
         for row in summary["recommended"]
         for layer in row["not_below"]
     }
-    by_line = groupby(rows, itemgetter("model", "matching", "idf", "layer"))
-    for (model, matching, idf, layer), measures in by_line:
+    by_line = groupby(rows, itemgetter("model", "idf", "layer"))
+    for (model, idf, layer), measures in by_line:
         cells = {"interval": ""}
         for row in measures:
             measure = row["measure"] or "f1"
             cells[measure] = _number(row["value"])
             if measure == "f1" and row["low"] is not None:
                 cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
-        if (model, matching, idf, layer) in marked:
+        if (model, idf, layer) in marked:
             cells["f1"] += _MARK
-        words = model + (" (optimal)" if matching == "optimal" else "")
         values = [cells.get(name, "") for name in (*MEASURES, "interval")]
-        table.append((words, idf, "" if layer is None else str(layer), *values))
+        table.append((model, idf, "" if layer is None else str(layer), *values))
     title = (
         f"Agreement with people: {summary['statistic']}, {rows[0]['group']} "
         f"({_MARK} F1 not significantly below that of the model's best layer)"
@@ -92,7 +91,7 @@ def _by_group(
     values = {
         (row["group"], row["model"], row["layer"], row["idf"]): _number(row["value"])
         for row in rows
-        if row["layer"] is None or (row["measure"], row["matching"]) == ("f1", "greedy")
+        if row["layer"] is None or row["measure"] == "f1"
     }
     sizes = {row["group"]: f"{row['rows']:,}" for row in rows}
     table: list[tuple[str, ...]] = [

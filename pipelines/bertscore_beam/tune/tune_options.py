@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import Column, Flag, Names
@@ -38,13 +37,6 @@ STATISTICS: Mapping[str, str] = {
     "auc": "labels",
 }
 """The statistics in their order in the results, and what each needs of the judgements."""
-
-
-class Weighting(NamedTuple):
-    """How a pair is matched, `greedy` or `optimal`, and averaged: with idf `none` or `corpus`."""
-
-    matching: str
-    idf: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +83,6 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         "Weights of tokens: `none`, `corpus` to count over the references of the judgements, or "
         "`both`.",
     ] = "both"
-    matching: Annotated[
-        Literal["greedy", "optimal", "both"],
-        "`greedy`, as BERTScore is defined; `optimal` to assign each token to at most one token of "
-        "the other text; or `both`. Optimal matching is slow: for small experiments.",
-    ] = "greedy"
     candidate_column: Annotated[str, "Column of the candidates, by name or dotted path."] = (
         "candidate"
     )
@@ -193,11 +180,9 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         }
 
     @property
-    def weightings(self) -> tuple[Weighting, ...]:
-        """The weightings to compare, in the order in which scores are kept."""
-        matchings = ("greedy", "optimal") if self.matching == "both" else (self.matching,)
-        idf = ("none", "corpus") if self.idf == "both" else (self.idf,)
-        return tuple(Weighting(*pair) for pair in product(matchings, idf))
+    def weightings(self) -> tuple[str, ...]:
+        """The idf weights to compare, in the order in which scores are kept."""
+        return ("none", "corpus") if self.idf == "both" else (self.idf,)
 
     @property
     def statistic(self) -> str:
@@ -255,10 +240,4 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
             not 0 < self.hybrids < _LEAST_HYBRIDS,
             f"at least {_LEAST_HYBRIDS}, or 0 for none",
             "Sample more, or leave it out.",
-        )
-        self._check(
-            "registry",
-            self.registry is None or self.matching != "optimal",
-            "it only with greedy matching, by which `score` matches",
-            "Leave it out, or give --matching both.",
         )

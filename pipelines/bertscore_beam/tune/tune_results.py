@@ -37,7 +37,7 @@ from bertscore_core.stats.estimates import (
 from bertscore_core.stats.score_statistics import MEASURES, Doubles
 from bertscore_core.tokens import BoolArray, FloatArray, IntArray
 
-# The settings that are compared: model, matching, weights, layer and measure; other metrics.
+# The settings that are compared: model, weights, layer and measure; other metrics.
 
 
 class Setting(NamedTuple):
@@ -45,7 +45,6 @@ class Setting(NamedTuple):
 
     Attributes:
         measure: `precision`, `recall` or `f1`.
-        matching: `greedy` or `optimal`.
         idf: `none` or `corpus`.
         digest: Digest of the model's settings.
     """
@@ -53,7 +52,6 @@ class Setting(NamedTuple):
     model: str
     layer: int | None = None
     measure: str = ""
-    matching: str = ""
     idf: str = ""
     digest: str = ""
 
@@ -97,9 +95,9 @@ def compared(
 ) -> SettingScores:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
     settings = [
-        Setting(model.name, layer, measure, *weighting, model.setting.label)
+        Setting(model.name, layer, measure, idf, model.setting.label)
         for model in plan.models
-        for weighting in plan.options.weightings
+        for idf in plan.options.weightings
         for layer in model.layers
         for measure in MEASURES
     ]
@@ -296,7 +294,6 @@ AGREEMENT = pa.schema(
         "model": pa.string(),  # or another metric, whose next columns are null or ""
         "layer": pa.int32(),
         "measure": pa.string(),
-        "matching": pa.string(),
         "idf": pa.string(),
         "rows": pa.int64(),
         "value": pa.float64(),
@@ -318,8 +315,7 @@ class Results:
     Attributes:
         compared: The scores.
         rows: Agreement by setting, group and statistic; see `AGREEMENT`.
-        recommended: The layer of each model to take, as in the summary; none with optimal matching
-            alone.
+        recommended: The layer of each model to take, as in the summary.
     """
 
     compared: SettingScores
@@ -429,10 +425,10 @@ def _recommend(
     scores: Mapping[str, ModelScores],
 ) -> list[Row]:
     recommended = []
-    idf = plan.options.weightings[0].idf
+    idf = plan.options.weightings[0]
     statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
-        f1 = {"digest": model.setting.label, "matching": "greedy", "measure": "f1"}
+        f1 = {"digest": model.setting.label, "measure": "f1"}
         own = sides.find(**f1, idf=idf)
         known = [number for number in own if np.isfinite(agreement.values[number])]
         if not known:

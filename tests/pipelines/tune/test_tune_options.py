@@ -46,7 +46,6 @@ def test_labels_are_judged_by_their_own_statistic():
         ({"hybrids": 100}, "'hybrids' cannot be used"),
         ({"candidate_column": "reference"}, "'candidate_column' cannot be used"),
         ({"score_column": None, "label_column": "a", "lower_is_better": True}, "lower_is_better"),
-        ({"registry": "layers.json", "matching": "optimal"}, "'registry' cannot be used"),
         ({"system": " "}, "'system' cannot be used"),
         ({"min_rows": 2}, "at least 3"),
         ({"resamples": 5}, "at least 100"),
