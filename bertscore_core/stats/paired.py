@@ -16,10 +16,10 @@ number of clusters less one as its degrees of freedom (Kish: n^2 / sum of n_g^2)
 intervals that are too short where some clusters hold most rows. Satterthwaite's degrees need the
 share of the variance that rows of a cluster have in common, which is not known.
 
-**The tests.** Approximate randomization flips the sign of whole rows, or clusters, at random.
-`is_dominated` tells where few pairs decide. Of many groups, `holm` keeps the chance of even one
-false alarm below the level; Benjamini-Hochberg would only bound the share of false alarms, which is
-not enough to stop a night.
+**The tests.** Approximate randomization flips the sign of whole rows, or clusters, at random; the
+bootstrap draws them with replacement. `is_dominated` tells where few pairs decide. Of many groups,
+`holm` keeps the chance of even one false alarm below the level; Benjamini-Hochberg would only bound
+the share of false alarms, which is not enough to stop a night.
 
 **The test of a drop** is never more certain than the signs of the units that have moved: k of them
 give no p value below 2^-k. Up to `EXACT_UNITS` of them all signs are tried, and the larger p value
@@ -62,25 +62,26 @@ from bertscore_core.stats.score_statistics import Doubles, effective_number
 from bertscore_core.sums import LEAST_EXPONENT, Sums, below_one, summed_by_key
 from bertscore_core.tokens import BoolArray
 
-# Resample paired differences: random sign flips.
+# Resample paired differences: random sign flips, and the bootstrap.
 #
 # **More rows than fit.** The units, rows or clusters, are divided in two: the `KEPT` largest
 # differences (`PairedSums`), which are resampled one by one, and the rest, of which only number,
-# sum and sum of squares are known. The sum of the rest is drawn as a normal variable. A sum of
-# many small terms with random signs is normal up to an error that shrinks with their number. Only
-# large terms would make it differ, and these are kept. Rows that have not moved are in the rest,
-# and add exactly 0 to it. So no size needs another method: up to `KEPT` changed rows the
-# resampling is exact, and above that it loses nothing that can be measured (tested by simulation
-# against resampling of all rows).
+# sum and sum of squares are known. The sum of the rest is drawn as a normal variable. A sum of many
+# small terms with random signs, or drawn with replacement, is normal up to an error that shrinks
+# with their number. Only large terms would make it differ, and these are kept. Rows that have not
+# moved are in the rest, and add exactly 0 to it. So no size needs another method: up to `KEPT`
+# changed rows the resampling is exact, and above that it loses nothing that can be measured (tested
+# by simulation against resampling of all rows).
 #
 # **p values** count the observed value itself, (k + 1) / (R + 1), and so are never 0. If the sign
 # flips of all units are no more than the resamples, each is taken once, and p is exact.
 #
 # References:
-#     B. Phipson, G. K. Smyth, "Permutation p-values should never be zero" (2010).
+#     B. Phipson, G. K. Smyth, "Permutation p-values should never be zero" (2010). P. Koehn,
+#     "Statistical significance tests for machine translation evaluation" (2004).
 
 RESAMPLES = 9_999
-"""Sign flips: the error of a p value of .05 is .002."""
+"""Sign flips, and bootstrap samples: the error of a p value of .05 is .002."""
 
 # Numbers held at a time: a few tens of megabytes.
 _AT_ONCE = 2_000_000
@@ -106,9 +107,8 @@ class Units:
         return len(self.kept) + self.rest
 
 
-def _flip_signs(units: Units, resamples: int, seed: int) -> float:
+def _flip_signs(units: Units, resamples: int, random: np.random.Generator) -> float:
     """Return the two-sided p value of the sum of differences under random signs."""
-    units, random = _without_sizes(units), np.random.default_rng(seed)
     kept = units.kept
     observed = abs(float(kept.sum()) + units.rest * units.rest_mean)
     least = observed - NOISE * float(np.abs(kept).sum())
@@ -131,6 +131,23 @@ def _all_signs(units: int) -> Doubles:
     """Return all signs of this many units. Shape (2^units, units)."""
     bits = np.arange(2**units)[:, None] >> np.arange(units) & 1
     return 2.0 * bits.astype(np.float64) - 1
+
+
+def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doubles:
+    """Return the sums of R samples of units drawn with replacement, or means if they have sizes."""
+    kept, sizes, n = units.kept, units.sizes, len(units)
+    samples = []
+    for count in batches(resamples, len(kept)):
+        # Of the n units of a sample, this many are among those kept.
+        drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
+        times = times_drawn(drawn, len(kept), random)
+        sums = times @ kept
+        if units.rest_squares:
+            spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
+            noise = random.normal(size=count)
+            sums += (n - drawn) * units.rest_mean + np.sqrt((n - drawn) * spread) * noise
+        samples.append(sums if sizes is None else sums / (times @ sizes + n - drawn))
+    return np.concatenate(samples)
 
 
 def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
@@ -350,6 +367,8 @@ class PairedResult:
         signs_p: One-sided, by all signs of the units: that the mean is not below 0. None above
             `EXACT_UNITS` of them.
         randomization_p: Two-sided, by approximate randomization.
+        bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
+        bootstrap_interval: The two-sided interval by quantiles of the bootstrap.
         carriers: How many pairs, or clusters, carry the variance; see `is_dominated`.
     """
 
@@ -368,6 +387,8 @@ class PairedResult:
     p_value: float | None = None
     signs_p: float | None = None
     randomization_p: float | None = None
+    bootstrap_p: float | None = None
+    bootstrap_interval: tuple[float, float] | None = None
     carriers: float | None = None
 
     @property
@@ -395,14 +416,17 @@ class PairedResult:
         def times(value: float | None) -> float | None:
             return None if value is None else _times_power(value, exponent)
 
-        ends = self.interval and (times(self.interval[0]) or 0.0, times(self.interval[1]) or 0.0)
+        def both(ends: tuple[float, float] | None) -> tuple[float, float] | None:
+            return None if ends is None else (times(ends[0]) or 0.0, times(ends[1]) or 0.0)
+
         return replace(
             self,
             difference=times(self.difference),
             error=times(self.error),
-            interval=ends,
+            interval=both(self.interval),
             upper=times(self.upper),
             detectable=times(self.detectable),
+            bootstrap_interval=both(self.bootstrap_interval),
         )
 
 
@@ -444,6 +468,7 @@ def paired_result(
     error = math.sqrt(variance)
     degrees = effective - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
+    tests = _resample(units, n, mean, confidence, resamples, seed) if resamples else {}
     return replace(
         known,
         error=error,
@@ -453,8 +478,8 @@ def paired_result(
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
         signs_p=_signs_p(units, moved) if moved <= EXACT_UNITS else None,
-        randomization_p=_flip_signs(units, resamples, seed) if resamples else None,
         carriers=number_of_carriers,
+        **tests,
     ).at(exponent)
 
 
@@ -496,7 +521,6 @@ def compare_corpora(
     count; the sums of all others are drawn as normal variables.
 
     References:
-        P. Koehn, "Statistical significance tests for machine translation evaluation" (2004), and
         sacreBLEU's `significance.py`. The interval is the same within its Monte Carlo error, and so
         is the p value by randomization, but for ties: there they do not count, so that corpora that
         differ in one row get the least p possible. Its bootstrap takes sizes before it centres
@@ -595,8 +619,8 @@ def compare_paired(
         clusters: What the rows that resemble each other have in common, such as the name or number
             of their document; None if rows are independent. Shape (N,).
         confidence: Of the interval and the bounds.
-        resamples: Number of sign flips; 0 for none.
-        seed: Their seed. The same seed gives the same result.
+        resamples: Number of sign flips, and of bootstrap samples; 0 for neither.
+        seed: Seed of both. The same seed gives the same result.
 
     Raises:
         InputError: A difference is not finite, a row has no cluster, clusters are of several types,
@@ -604,7 +628,9 @@ def compare_paired(
     """
     check_confidence(confidence)
     if resamples < 0:
-        raise InputError(f"resamples cannot be {resamples}; expected 0 for no sign flips, or more.")
+        raise InputError(
+            f"resamples cannot be {resamples}; expected 0 for neither flips nor bootstrap, or more."
+        )
     try:
         d = np.asarray(differences, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -705,6 +731,37 @@ def _tail(distance: float, error: float, degrees: float) -> float:
     if not error:
         return 0.0 if distance < 0 else 1.0
     return float(stdtr(degrees, distance / error))
+
+
+def _resample(
+    units: Units, n: int, mean: float, confidence: float, resamples: int, seed: int
+) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    if units.sizes is None:
+        means = bootstrap(units, resamples, random) / n
+    elif len(units.kept) <= KEPT:
+        means = bootstrap(units, resamples, random)
+    else:
+        # Of this many units the mean is linear in their totals but for terms of 1 / G.
+        rest, middle = units.rest, units.rest_mean
+        residuals = Units(
+            kept=units.kept - mean * units.sizes,
+            sizes=units.sizes,
+            rest=rest,
+            rest_mean=middle - mean,
+            rest_squares=max(0.0, units.rest_squares - mean * rest * (2 * middle - mean)),
+        )
+        means = mean + bootstrap(_without_sizes(residuals), resamples, random) / n
+    randomization_p = _flip_signs(_without_sizes(units), resamples, random)
+    low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2]).tolist()
+    # Shifted to a mean of 0, as if there were no difference. Equal but for rounding counts.
+    least = abs(mean) - _SAME * float(np.abs(means).max())
+    beyond = int(np.count_nonzero(np.abs(means - mean) >= least))
+    return {
+        "randomization_p": randomization_p,
+        "bootstrap_p": (beyond + 1) / (len(means) + 1),
+        "bootstrap_interval": (low, high),
+    }
 
 
 def _without_sizes(units: Units) -> Units:

@@ -369,6 +369,11 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     yield "p, t test", _p(result.p_value)
     if result.randomization_p is not None:
         yield "p, randomization", _p(result.randomization_p)
+        yield "p, bootstrap", _p(result.bootstrap_p)
+        yield (
+            f"{result.confidence:.0%} interval, bootstrap",
+            _interval(measure, result.bootstrap_interval),
+        )
     if (corpus := comparison.whole.corpus) is not None:
         yield (
             "score of the corpus",

@@ -29,6 +29,14 @@ def differences(count, seed=0, mean=0.002):
     return np.random.default_rng(seed).standard_t(4, count) * 0.02 + mean
 
 
+def check_bootstrap(found, values, errors, **options):
+    """Compare an interval with scipy's, within some of its standard errors."""
+    drawn = stats.bootstrap((values,), np.mean, method="percentile", batch=500, rng=1, **options)
+    expected = (drawn.confidence_interval.low, drawn.confidence_interval.high)
+    assert found.bootstrap_interval == pytest.approx(expected, abs=errors * found.error)
+    return drawn
+
+
 def flipped(values):
     """Return scipy's p value of a mean under sign flips."""
     sides, how = (values, np.zeros(len(values))), {"batch": 1000, "rng": 1}
@@ -66,6 +74,10 @@ def test_resampling_is_that_of_scipy_within_its_own_error(mean):
     d = differences(400, seed=3, mean=mean)
     found = compare_paired(d)
     assert found.randomization_p == pytest.approx(flipped(d), abs=0.02)
+    drawn = check_bootstrap(found, d, 0.04)
+    samples = drawn.bootstrap_distribution
+    share = (np.abs(samples - d.mean()) >= abs(d.mean())).mean()
+    assert found.bootstrap_p == pytest.approx(share, abs=0.02)
 
 
 @pytest.fixture
@@ -82,6 +94,7 @@ def test_more_differences_than_are_kept_give_the_same_tests(few_kept):
     flips = np.random.default_rng(1).choice([-1.0, 1.0], (4000, len(d))) @ d
     share = (np.abs(flips) >= abs(d.sum())).mean()
     assert found.randomization_p == pytest.approx(share, abs=0.03)
+    check_bootstrap(found, d, 0.08, n_resamples=3000)
 
 
 def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
@@ -95,6 +108,7 @@ def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
     sums = [np.dot(signs, means) for signs in itertools.product((-1, 1), repeat=9)]
     exact = np.mean(np.abs(sums) >= abs(means.sum()) - 1e-12)
     assert found.randomization_p == pytest.approx(exact, abs=1e-12)
+    check_bootstrap(found, means, 0.06)
 
 
 def test_the_error_of_unequal_clusters_is_that_of_leaving_each_of_them_out():
@@ -185,7 +199,7 @@ def test_what_is_not_defined_is_none():
 def test_differences_that_are_all_the_same_have_no_error():
     same = compare_paired(np.zeros(50))
     assert (same.error, same.interval, same.p_value) == (0.0, (0.0, 0.0), 1.0)
-    assert same.randomization_p == 1.0
+    assert (same.randomization_p, same.bootstrap_p) == (1.0, 1.0)
     assert (same.drop_p_value(0.0), same.detectable) == (1.0, None)
     lower = compare_paired(np.full(64, -0.25))
     assert lower.drop_p_value(0.2) == 0.5**64
@@ -213,6 +227,8 @@ def test_rows_by_themselves_are_clusters_of_one_row(number, few_kept):
     assert (mixed.units, mixed.moved_units) == (number, number * 4 // 5)
     assert mixed.p_value == pytest.approx(whole.p_value, rel=1e-9)
     assert mixed.randomization_p == pytest.approx(whole.randomization_p, abs=0.03)
+    reach = 0.1 * whole.error
+    assert mixed.bootstrap_interval == pytest.approx(whole.bootstrap_interval, abs=reach)
 
 
 def test_what_moves_by_noise_alone_has_not_moved():
@@ -334,7 +350,8 @@ def test_corpora_that_differ_in_one_row_do_not_differ_significantly():
 
 
 RESULTS = ("difference", "error", "upper", "detectable")
-P_VALUES = ("p_value", "signs_p", "randomization_p")
+ENDS = ("interval", "bootstrap_interval")
+P_VALUES = ("p_value", "signs_p", "randomization_p", "bootstrap_p")
 SAME = ("pairs", "units", "moved_units", "degrees", "carriers", "effective_clusters", *P_VALUES)
 
 
@@ -363,8 +380,10 @@ def test_numbers_of_any_size_have_the_same_p_values_to_the_last_bit(rows, has_cl
             value = getattr(expected, name)
             scaled = None if value is None else math.ldexp(value, exponent)
             assert getattr(found, name) == scaled, name
-        ends = expected.interval and tuple(math.ldexp(end, exponent) for end in expected.interval)
-        assert found.interval == ends
+        for name in ENDS:
+            ends = getattr(expected, name)
+            scaled = None if ends is None else tuple(math.ldexp(end, exponent) for end in ends)
+            assert getattr(found, name) == scaled, name
         for name in SAME:
             assert getattr(found, name) == getattr(expected, name), name
         for drop in (0.0, 0.25):

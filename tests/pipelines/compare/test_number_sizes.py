@@ -21,7 +21,7 @@ from tests.support.made_runs import made_run, many_rows
 ROWS = 240
 LARGEST = sys.float_info.max
 TIMES = ("mean", "against_mean", "difference", "error", "upper", "detectable", "interval")
-TIMES += ("change", "score", "against_score", "drop")
+TIMES += ("bootstrap_interval", "change", "score", "against_score", "drop")
 
 
 @pytest.fixture(autouse=True)
