@@ -1,16 +1,16 @@
 """What a second run over an output folder scores, keeps and refuses."""
 
 import shutil
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options as options, prepare_score, run_options as run
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 def test_second_run_scores_only_what_is_missing(tmp_path):
@@ -35,15 +35,15 @@ def test_second_run_scores_only_what_is_missing(tmp_path):
 def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     run(options(dump, tmp_path / "out"))
-    with pytest.raises(SignatureError, match="num_layers: '6' there, '5' now"):
-        prepare_score(options(dump, tmp_path / "out", num_layers=5))
+    with pytest.raises(SignatureError, match="num_layers: '2' there, '1' now"):
+        prepare_score(options(dump, tmp_path / "out", num_layers=1))
     with pytest.raises(SignatureError, match="empty: 'zero' there, 'null' now"):
         prepare_score(options(dump, tmp_path / "out", empty="null"))
     other = pq.read_table(dump / "shard-000.parquet")
     pq.write_table(other.append_column("id2", other["candidate"]), dump / "shard-000.parquet")
     with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
         prepare_score(options(dump, tmp_path / "out", candidate_column=("id2",)))
-    replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
+    replaced = options(dump, tmp_path / "out", num_layers=1, overwrite=True)
     assert len(prepare_score(replaced).diff.to_do) == 1
     assert run(replaced)["success"]
 
@@ -64,11 +64,11 @@ def test_parts_of_missing_inputs_stay_in_a_folder_that_was_copied(tmp_path):
 
 def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):
     first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run(ScoreOptions(input=(str(first),), output=str(tmp_path / "out"), device="cpu"))
-    both = {"input": (str(first), str(second)), "output": str(tmp_path / "out"), "device": "cpu"}
-    summary = run(ScoreOptions(**both))
+    run(options(first, tmp_path / "out"))
+    both = options(first, tmp_path / "out", input=(str(first), str(second)))
+    summary = run(both)
     assert summary["complete"]
     assert not summary["success"]
     assert summary["parts_of_inputs_gone"] == ["shard-000.parquet/part-000000000000.parquet"]
-    assert run(ScoreOptions(**both, overwrite=True))["success"]
+    assert run(replace(both, overwrite=True))["success"]
     assert len(read_output(tmp_path / "out")) == 10

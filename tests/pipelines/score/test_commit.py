@@ -27,7 +27,7 @@ from tests.support.files_below import files_below
 from tests.support.records import flip_column
 from tests.support.s3 import s3_bucket
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 class Mounted(ArrowFSWrapper):
@@ -140,7 +140,7 @@ def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
 def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished):
     """Same size, same rows, other texts: only its version tells."""
     dump, output = finished
-    chosen = jobs.job_options(dump, output, overwrite=True, num_layers=3)
+    chosen = jobs.job_options(dump, output, overwrite=True, num_layers=1)
     job = jobs.start(jobs.prepare_score(chosen))
     path = dump / "shard-001.parquet"
     path.write_bytes(path.read_bytes())
@@ -170,7 +170,7 @@ def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
     dump, output = finished
     (output / "_run.json").unlink()
     with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
-        jobs.prepare_score(jobs.job_options(dump, output, num_layers=3))
+        jobs.prepare_score(jobs.job_options(dump, output, num_layers=1))
     assert jobs.prepare_score(jobs.job_options(dump, output)).diff.to_do == ()
 
 
@@ -203,8 +203,7 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
 def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     """It holds the addresses of the inputs as they were given, keys in them included."""
     dump = write_dump(tmp_path / "dump", [5])
-    flags = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
-    assert cli.main(flags) == cli.DONE
+    assert cli.main(jobs.score_arguments(dump, tmp_path)) == cli.DONE
     found = (tmp_path / "out" / "_manifest").rglob("*")
     left = [str(path.relative_to(tmp_path / "out")) for path in found if path.is_file()]
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))

@@ -17,7 +17,7 @@ from bertscore_beam.score.job import begin_score
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.prepare import plan_score
 from tests.support.dumps import write_dump
-from tests.support.jobs import job_options, own
+from tests.support.jobs import job_options, own, score_arguments
 from tests.support.mixed import LANGUAGES, language_options, mixed_table, write_mixed
 
 pytestmark = pytest.mark.job
@@ -172,9 +172,10 @@ def test_splits_are_cut_for_the_workers(dump, tmp_path):
     assert planned_rows(dump, out, *remote, "--num_workers=1") == [366, 367, 367]
 
 
+@pytest.mark.usefixtures("tiny_jobs")
 def test_a_folder_keeps_its_cut_though_workers_and_input_change(dump, tmp_path, capsys):
     out = tmp_path / "out"
-    flags = ["score", "--input", str(dump), "--output", str(out), "--device", "cpu"]
+    flags = score_arguments(dump, tmp_path, "--device", "cpu")
     assert cli.main([*flags, "--split-rows", "600"]) == cli.DONE
     assert json.loads((out / "_run.json").read_text())["split_rows"] == 600
     assert planned_rows(dump, out, workers=4) == [550, 550]

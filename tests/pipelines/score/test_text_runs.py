@@ -24,7 +24,7 @@ from tests.support.files_below import files_below
 from tests.support.text_files import to_csv, to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 ROWS = 12
 FILES = ("a.parquet", "b.jsonl", "c.csv", "d.tsv.gz", "e.jsonl.zst")
@@ -261,8 +261,8 @@ def test_a_file_that_is_only_touched_is_of_the_same_run_whatever_the_corpus(
     out, mixed, run, imported, languages, monkeypatch
 ):
     monkeypatch.chdir(out.parent)
-    write_text(out.parent / "languages.yaml", b"{fr: {num_layers: 4}, en: {}, de: {}}\n")
-    words = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2", "--idf", "corpus")
+    write_text(out.parent / "languages.yaml", b"{fr: {num_layers: 1}, en: {}, de: {}}\n")
+    words = ("--language-column", "lang", "--idf", "corpus")
     assert run(*words, *languages) == cli.DONE
     write(mixed / "c.csv", rows_of(2 * ROWS, lang="fr"))
     imported.clear()
@@ -270,8 +270,7 @@ def test_a_file_that_is_only_touched_is_of_the_same_run_whatever_the_corpus(
     assert "c.csv" in imported
 
 
-MODEL = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2")
-MIXED = (*MODEL, "--group-by", "lang")
+MIXED = ("--language-column", "lang", "--group-by", "lang")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +340,7 @@ def test_keys_without_references_are_refused_each_time(tmp_path, out, capsys):
         assert jobs.parts_of(out) == before
 
 
-@pytest.mark.parametrize("more", [(), ("--idf", "corpus"), ("--group-by", "lang"), MODEL])
+@pytest.mark.parametrize("more", [(), ("--idf", "corpus"), ("--group-by", "lang"), MIXED[:2]])
 def test_dry_run_says_about_how_much_there_is_and_writes_nothing(out, mixed, run, capsys, more):
     assert run("--dry-run", *more) == cli.DONE
     assert "about " in capsys.readouterr().out
