@@ -63,33 +63,39 @@ _CODECS = {".gz": Codec.GZIP, ".zst": Codec.ZSTD}
 _ONLY_BY_NAME = ".json"
 _SAME_SUFFIX = {Format.TSV_RAW: Format.TSV}
 
-_PARQUET = b"PAR1"
 _MAGIC = {
-    Codec.GZIP: re.compile(rb"\x1f\x8b"),
-    Codec.ZSTD: re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # or what is skipped
+    Codec.GZIP: rb"\x1f\x8b",
+    Codec.ZSTD: rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",  # or what is skipped
 }
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
-_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
-_IS_ARROW = "an Arrow file"
 ARROW_CURE = (
     "A folder of `save_to_disk` becomes a Parquet file by "
     "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`."
 )
 """What to do with the files of Arrow that the package datasets writes."""
-_ZIP = b"PK\x03\x04"
-_IS_ZIP, _IS_WIDE = "a ZIP archive, such as an Excel workbook", "a file in UTF-16"
-_BZIP2, _XZ = "bzip2 compression", "xz compression"
-_OTHER_CODECS = {
-    _BZIP2: re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
-    _XZ: re.compile(rb"\xfd7zXZ\0"),
+_PARQUET, _JSON_LINES = "a Parquet file", "lines of JSON"
+_KINDS = {
+    _PARQUET: (rb"PAR1", "Let its name end in .parquet, and give it as --input."),
+    "an Arrow file": (rb"ARROW1", "Convert it: pandas.read_feather(FILE).to_parquet(NEW_FILE)"),
+    "an Arrow stream": (rb"\xff{4}", ARROW_CURE),
+    "a file in UTF-16": (
+        rb"\xff\xfe|\xfe\xff",
+        "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",
+    ),
+    "a ZIP archive, such as an Excel workbook": (
+        rb"PK\x03\x04",
+        "Unpack it with unzip; Excel can save a sheet as CSV in UTF-8.",
+    ),
+    "gzip compression": (_MAGIC[Codec.GZIP], "Let its name end in .gz, as in dump.jsonl.gz."),
+    "zstd compression": (_MAGIC[Codec.ZSTD], "Let its name end in .zst, as in dump.jsonl.zst."),
+    "bzip2 compression": (
+        rb"BZh[1-9](1AY&SY|\x17rE8P\x90)",
+        "Unpack it first: bzcat FILE > NEW_FILE",
+    ),
+    "xz compression": (rb"\xfd7zXZ\0", "Unpack it first: xzcat FILE > NEW_FILE"),
+    "a database of SQLite": (rb"SQLite format 3\0", "Write its table as CSV or Parquet."),
+    "a pickle": (rb"\x80[\x02-\x05]", "Write the table as Parquet with what made it."),
 }
-_CURES = {
-    _IS_ARROW: ARROW_CURE,
-    _IS_ZIP: "Excel can save a sheet as CSV in UTF-8.",
-    _BZIP2: "Unpack it first: bzcat FILE > NEW_FILE",
-    _XZ: "Unpack it first: xzcat FILE > NEW_FILE",
-    _IS_WIDE: "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",
-}
+"""What a file is by its first bytes, and what to do if its name does not say so."""
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
@@ -134,7 +140,7 @@ def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
 
 def suffix_of(head: bytes) -> str:
     """Return the suffix that a compressed file should have by its first bytes; "" for others."""
-    packed = (suffix for suffix, codec in _CODECS.items() if _MAGIC[codec].match(head))
+    packed = (suffix for suffix, codec in _CODECS.items() if re.match(_MAGIC[codec], head))
     return next(packed, "")
 
 
@@ -147,7 +153,7 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
             f"{mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
             "compression, which has some bytes even without text. Write it again."
         )
-    if magic is not None and not magic.match(head):
+    if magic is not None and not re.match(magic, head):
         raise _misnamed(path, got or "a file without compression", f"{codec} compression")
     if magic is None and got is not None:
         raise _misnamed(path, got, f"{kind} in UTF-8")
@@ -157,14 +163,14 @@ def not_parquet_hint(path: str, head: bytes) -> str | None:
     """Return what a file is that is read as Parquet and is not; None if that is not known."""
     got = _looks_like(head)
     if got is None and head.lstrip()[:1] == b"{":
-        got = "lines of JSON"
+        got = _JSON_LINES
     if got is None and _is_text(head) and not path.lower().endswith(".parquet"):
         return (
             f"{mask_credentials(path)!r} names no columns: got lines of text; expected a "
             f"file of rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV "
             "or JSON lines of another name give --input-format."
         )
-    if got is None or head.startswith(_PARQUET):
+    if got in (None, _PARQUET):
         return None
     return str(_misnamed(path, got, "Parquet"))
 
@@ -178,21 +184,13 @@ def _is_text(head: bytes) -> bool:
 
 
 def _looks_like(head: bytes) -> str | None:
-    if head.startswith(_PARQUET):
-        return "a Parquet file"
-    if head.startswith(_ARROW):
-        return _IS_ARROW
-    if head.startswith(_WIDE):
-        return _IS_WIDE
-    if head.startswith(_ZIP):
-        return _IS_ZIP
-    known = {f"{codec} compression": magic for codec, magic in _MAGIC.items()} | _OTHER_CODECS
-    return next((got for got, magic in known.items() if magic.match(head)), None)
+    return next((got for got, (magic, _) in _KINDS.items() if re.match(magic, head)), None)
 
 
 def _misnamed(path: str, got: str, expected: str) -> InputError:
+    cure = "Let its name end in .jsonl, or give --input-format jsonl."
+    _, cure = _KINDS.get(got, ("", cure if got == _JSON_LINES else "Rename it."))
     return InputError(
         f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
-        f"{expected}. Rename or convert it, or give the right --input-format."
-        + (f" {_CURES[got]}" if got in _CURES else "")
+        f"{expected}. {cure}"
     )

@@ -1,12 +1,13 @@
 """Options of the commands that answer a question about what is there, and run no job."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.options.declare import Columns, Flag, Options, Run, declared
 from bertscore_beam.options.row_options import IDF_WORDS, RowOptions
-from bertscore_beam.options.values import check_group_columns
+from bertscore_beam.options.values import check_group_columns, is_text_name
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
@@ -114,6 +115,12 @@ class ExplainOptions(RowOptions):
             raise ConfigError(
                 "there is nothing to explain: got no run, and not both texts; expected RUN and its "
                 "rows, or -c TEXT and -r TEXT."
+            )
+        texts = (self.candidate, *self.reference)
+        if all(is_text_name(text) and os.path.isfile(text) for text in texts):
+            raise ConfigError(
+                f"-c and -r take texts: got names of files, {self.candidate!r} first; expected the "
+                "texts themselves. Files go to: bertscore-beam score -c HYP.txt -r REF.txt"
             )
         if self.row or self.worst is not None or self.best is not None:
             raise ConfigError(

@@ -315,6 +315,10 @@ _ELSEWHERE = {
     "alpha ci": "confidence",
     "s seg_level sentence_level sl": "segments",
     "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
+    "i input": "judgements",
+    "data dataset dump": "input",
+    "to_json to_csv save": "output",
+    "v verbose": "Leave it out: progress is shown anyway.",
     "o output": "The result goes to standard output: write > FILE, with --json for a program.",
 }
 

@@ -5,7 +5,7 @@ import dataclasses
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -168,7 +168,10 @@ class StrictParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of ending the process."""
-        raise ConfigError(f"{message}. `{self.prog} --help-all` lists the flags.")
+        named = re.search(r"--([\w-]+)", message)
+        option = declare.by_name(self._options).get(declare.underscored(named[1]) if named else "")
+        means = f"{option.first}." if option else ""
+        raise ConfigError(f"{message}. {means} `{self.prog} --help-all` lists the flags.")
 
     def read(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return what arguments give, by the names of the options.
@@ -182,7 +185,7 @@ class StrictParser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
-            raise self._unknown(*(flags or unknown), output=vars(parsed).get("output"))
+            raise self._unknown(*(flags or unknown), given=vars(parsed))
         values = {name: value for name, value in vars(parsed).items() if value is not None}
         for place in self._places:
             words: Any = values.pop(_PLACE + place.name, None) or []
@@ -204,21 +207,27 @@ class StrictParser(argparse.ArgumentParser):
         is_number = word[:2] in short.keys() - switches and word[2:].isdecimal()
         return f"{word[:2]} {word[2:]}" if is_number else ""
 
-    def _unknown(self, word: str, *others: str, output: str | None = "") -> ConfigError:
+    def _unknown(self, word: str, *others: str, given: Mapping[str, Any] = {}) -> ConfigError:
         known, hint = declare.by_name(self._options), ""
         if glued := self._apart(word):
             hint = f"Write short flags apart: {glued}."
         elif "candidates" in known and is_text_name(word) and not word.startswith("-"):
-            references = others[0] if others else "REFERENCES.txt"
-            hint = f"Files with one text per line go after their flags: -c {word} -r {references}."
+            wanted = {"-c": "candidates input", "-r": "references"}
+            free = [
+                flag for flag, names in wanted.items() if not any(map(given.get, names.split()))
+            ]
+            words = zip(free, (word, *others, "REFERENCES.txt"), strict=False)
+            hint = "Files with one text per line go after their flags: "
+            hint += " ".join(f"{flag} {name}" for flag, name in words) + "."
+            hint = hint if free else "Leave it out: candidates and references are given."
         elif word.startswith("-"):
             word = word.partition("=")[0]
             hint = declare.hint_for(word, self._options)
         elif "against" in known:
             hint = f"Another run goes after the flag: --against {word}."
-        elif "input" in known:
+        elif "input" in known and not given.get("candidates"):
             hint = f"What to read goes after the flag: --input {word}"
-            hint += " --output FOLDER." if output is None else "."
+            hint += "." if given.get("output") else " --output FOLDER."
         elif "judgements" in known:
             hint = f"What to read goes after the flag: --judgements {word}."
         elif not known:

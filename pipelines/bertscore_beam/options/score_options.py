@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
@@ -163,6 +164,13 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
         self._check_metric_names()
+        check_value(
+            "model",
+            self.model,
+            fine=self.model not in METRICS,
+            expected="an encoder",
+            cure="Write --metrics for other metrics than BERTScore.",
+        )
 
     def _check_both_sides(self) -> None:
         given, lacking = "--candidates (-c)", "--references (-r)"
@@ -257,13 +265,29 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     def check_input(self) -> None:
         """Refuse a local path that is not there; files with one text per line are no patterns."""
+        from bertscore_beam.dump.formats import (
+            AUTO,
+            suffixes,
+        )  # here, since it takes time to import
+
         for path in (*self.candidates, *self.references):
+            place = os.path.expanduser(path)
             is_local = path != STANDARD and "://" not in path
-            if is_local and not os.path.lexists(os.path.expanduser(path)):
-                raise InputError(
-                    f"{mask_credentials(path)!r} does not exist; expected a file with one text per "
-                    "line. Check the path."
+            if is_local and not os.path.lexists(place):
+                got, cure = (
+                    "does not exist",
+                    "Check the path. Texts go to `explain -c TEXT -r TEXT`.",
                 )
+            elif is_local and os.path.isdir(place):
+                got, cure = "is a folder", "Name a file in it."
+            elif path.endswith((*suffixes(AUTO), ".json")):
+                got = "has the name of a file of rows"
+                cure = "These go after --input; if its lines are texts, rename it."
+            else:
+                continue
+            raise InputError(
+                f"{mask_credentials(path)!r} {got}; expected a file with one text per line. {cure}"
+            )
         super().check_input()
 
     @property
