@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.run import activity, counters
+from bertscore_beam.run import activity
 from bertscore_beam.run.pool import Pool
 from bertscore_core import ConfigError, DeviceLostError
 
@@ -62,8 +62,6 @@ def notes(folder: Path) -> list[tuple[int, str]]:
 
 
 def echo(_: Work, rest: str) -> Iterator[Any]:
-    counters.count("echoes")
-    counters.observe("lengths", len(rest))
     yield rest
     yield os.getpid()
 
@@ -84,7 +82,6 @@ def die_after(work: Work, rest: str) -> Iterator[Any]:
             flag.touch()
             time.sleep(1)
             os.kill(os.getpid(), signal.SIGKILL)
-        counters.count("made")
         yield number
 
 
@@ -102,7 +99,6 @@ _meeting = threading.Barrier(3)
 
 def meet(_: Work, rest: str) -> Iterator[Any]:
     _meeting.wait(60)  # for two others in this process
-    counters.count("met")
     yield rest
     yield os.getpid()
 

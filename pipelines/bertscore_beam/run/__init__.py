@@ -18,7 +18,7 @@ This room does not know what a job computes: no texts, no scores, no models. In 
     pool.py         the processes of this machine, and what is sent to and fro
     gpus.py         which GPU each of them computes on
     child.py        the other end of the pipe: a process that knows no Beam
-    counters.py     what steps count
+    counters.py     what steps count for a service
     activity.py     what processes are at work on
     progress.py     the line that shows how far phases are
     output.py       exit statuses, outcomes, and text for people and logs

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
-from bertscore_beam.run import activity, counters
+from bertscore_beam.run import activity
 from bertscore_beam.run.activity import Activity
 from bertscore_beam.run.output import DEVICE_LOST, EscapedRecord
 from bertscore_beam.run.pool import Answer
@@ -80,7 +80,6 @@ class _Worker:
         self._opening = threading.Lock()
 
     def run(self, threads: int) -> NoReturn:
-        counters.collect()
         logging.setLogRecordFactory(EscapedRecord)
         logging.captureWarnings(capture=True)
         to_launcher = _ToLauncher(self._to_send)
@@ -122,10 +121,8 @@ class _Worker:
         try:
             results = iter(self._function(step)(pickle.loads(element)))  # noqa: S301
             for together in _as_they_come(itertools.islice(results, received, None)):
-                # What was counted for results that are not sent again is counted twice. So may
-                # be, if there are several threads, what is counted for other elements.
-                self._report(Answer(number, together, counters.collect(), is_last=False))
-            self._report(Answer(number, counted=counters.collect()))
+                self._report(Answer(number, together, is_last=False))
+            self._report(Answer(number))
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
             reason = str(error.__cause__ or error).partition("\n")[0]

@@ -1,13 +1,11 @@
 """Beam counters and distributions of the jobs; docs/output.md explains each of them.
 
-A child of the pool has no Beam: it collects what is counted, and the launcher adds it to Beam's.
+They are for those who watch a service's job. A child of the pool has no Beam, and counts nothing:
+the summary of a run on this machine has the same numbers.
 """
 
 import sys
-import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from bertscore_core.work import Work
 
@@ -44,42 +42,8 @@ OF_WORK: Mapping[str, Callable[[Work], float]] = {
 """What the work of the device for one call adds to each of its counters."""
 
 
-@dataclass(slots=True)
-class Counted:
-    """What a step has counted for an element."""
-
-    counters: Counter[str] = field(default_factory=Counter)
-    values: dict[str, list[int]] = field(default_factory=dict)
-
-
-_lock = threading.Lock()
-# Of the process, as Beam's counters are: code deep inside a step does not know its run.
-_collected: Counted | None = None
-
-
-def collect() -> Counted:
-    """Collect what is counted in this process from now on; return what was collected so far."""
-    global _collected
-    with _lock:
-        before, _collected = _collected, Counted()
-    return before or Counted()
-
-
-def add(counted: Counted) -> None:
-    """Add what another process has counted."""
-    for name, number in counted.counters.items():
-        count(name, number)
-    for name, values in counted.values.items():
-        for value in values:
-            observe(name, value)
-
-
 def count(name: str, number: int = 1) -> None:
     """Add to a counter."""
-    if _collected is not None:
-        with _lock:
-            _collected.counters[name] += number
-        return
     if "apache_beam" not in sys.modules:  # nothing runs on Beam, and nobody reads counters
         return
     from apache_beam.metrics import Metrics  # here, since a child of the pool has no Beam
@@ -89,10 +53,6 @@ def count(name: str, number: int = 1) -> None:
 
 def observe(name: str, value: float) -> None:
     """Add a value, rounded to an integer, to a distribution."""
-    if _collected is not None:
-        with _lock:
-            _collected.values.setdefault(name, []).append(round(value))
-        return
     if "apache_beam" not in sys.modules:
         return
     from apache_beam.metrics import Metrics

@@ -38,7 +38,6 @@ from typing import Any, Protocol, TypeVar
 
 from bertscore_beam.run import activity
 from bertscore_beam.run.activity import Activity
-from bertscore_beam.run.counters import Counted
 from bertscore_beam.run.gpus import VISIBLE
 from bertscore_beam.run.output import DEVICE_LOST, JobFailedError, is_death
 
@@ -128,12 +127,10 @@ class Answer:
 
     Attributes:
         number: The element's number in the child.
-        counted: What was counted for it since the answer before.
     """
 
     number: int = 0
     results: list[Any] = field(default_factory=list)
-    counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
     is_last: bool = True
 
@@ -228,14 +225,14 @@ class Pool:
                 self._children.append(_Child(self, len(self._children)))
         self.tasks.put(task)
 
-    def take(self, answer: Answer) -> tuple[list[Any], Counted]:
-        """Return the results of an answer, and what was counted for them."""
+    def take(self, answer: Answer) -> list[Any]:
+        """Return the results of an answer."""
         with self.lock:
             self._outstanding -= answer.is_last
             if answer.error is not None:
                 self.failure = self.failure or answer.error
                 raise answer.error
-        return answer.results, answer.counted
+        return answer.results
 
     def results(self, step: Step, elements: Iterable[Any]) -> Iterator[Any]:
         """Yield the results of elements, one element after the other; nobody counts."""
@@ -247,7 +244,7 @@ class Pool:
             while not is_done:
                 answer = answers.get()
                 is_done = answer.is_last
-                yield from self.take(answer)[0]
+                yield from self.take(answer)
 
     def begin(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Begin to call a function in a child; the future gets what it returns."""
@@ -256,7 +253,7 @@ class Pool:
 
         def receive(answer: Answer) -> None:
             try:
-                found.extend(self.take(answer)[0])
+                found.extend(self.take(answer))
             except BaseException as error:
                 self.failure = None  # the caller may go on
                 future.set_exception(error)

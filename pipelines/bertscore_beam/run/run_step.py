@@ -21,7 +21,7 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.run import counters, pool
+from bertscore_beam.run import pool
 from bertscore_beam.run.lease import keep_lease
 from bertscore_beam.run.output import DEVICE_LOST, event
 from bertscore_beam.run.phases import Phase
@@ -114,9 +114,7 @@ class RunStep(beam.DoFn):
     def _finished(self, processes: Pool) -> list[Any]:
         answer = self._answers.get()
         self._asked -= answer.is_last
-        results, counted = processes.take(answer)
-        counters.add(counted)
-        return results
+        return processes.take(answer)
 
 
 class _Places(RestrictionProvider):
