@@ -75,11 +75,11 @@ class Fleet:
                 folder = OutputFolder(self.output)
                 settled_head(folder)
                 planned = world.outside(lambda: commands.planned(command, self.output))
-                begun = begin_score(planned, folder, world.note)
-                spec = replace(begun.spec, detached=detached)
+                spec, diff = begin_score(planned, folder, world.note)
+                spec = replace(spec, detached=detached)
                 self.watch.begun[spec.run] = command
                 world.note(f"{process.name} has begun run {spec.run}: {command}, {manner}")
-                if begun.diff.to_do or detached:
+                if diff.to_do or detached:
                     pool = Pool(self, spec, manner, hazards, process.name)
                     pool.start()
                     if world.random.random() < self.leaves:

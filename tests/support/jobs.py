@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bertscore_beam.dump.parquet import SEAL_KEY
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.record import TOKEN_KEY
+from bertscore_beam.records.resume import FolderDiff
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.phases import run_plainly
 from bertscore_beam.run.publication import settled_head, sweep
@@ -23,7 +24,8 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import Check, import_text, missing_imports
 from bertscore_beam.score.conclude import has_ended, read_summary
 from bertscore_beam.score.job import score_phases, start_run
-from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
+from bertscore_beam.score.prepare import ScorePlan, plan_score, resume_score
+from bertscore_beam.score.spec import ScoreSpec
 
 MODEL: dict[str, Any] = {}
 """Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
@@ -63,24 +65,27 @@ def plan_imported(options: ScoreOptions) -> ScorePlan:
     return plan_score(options, Runner.of(options), import_texts)
 
 
-def prepare_score(options: ScoreOptions) -> ComparedPlan:
+@dataclass(frozen=True)
+class Prepared:
+    """A job that is planned and compared with its folder."""
+
+    planned: ScorePlan
+    spec: ScoreSpec
+    diff: FolderDiff
+
+
+def prepare_score(options: ScoreOptions) -> Prepared:
     """Check, plan, and look at the output folder; nothing is written but imports of text."""
     planned = plan_imported(options)
-    return resume_score(planned, OutputFolder(planned.output))
+    return Prepared(planned, *resume_score(planned, OutputFolder(planned.output)))
 
 
-def with_folder(job: ComparedPlan, folder: OutputFolder) -> ComparedPlan:
-    """Return a job that works on a folder as it is given."""
-    return replace(job, spec=replace(job.spec, folder=folder))
+def start(job: Prepared) -> Prepared:
+    """Start the run of a job; return the job, which knows what was written."""
+    return replace(job, spec=start_run(job.planned, job.spec, job.diff))
 
 
-def start(job: ComparedPlan) -> ComparedPlan:
-    """Take the job's folder and start its run; return the job that holds the folder."""
-    held = with_folder(job, own(job.spec.folder.root))
-    return start_run(held)
-
-
-def add_score_pipeline(root: beam.Pipeline, job: ComparedPlan) -> None:
+def add_score_pipeline(root: beam.Pipeline, job: Prepared) -> None:
     """Add a job that has been started to a pipeline."""
     add_phases(root, score_phases(job.spec))
 
@@ -94,13 +99,14 @@ def run_options(
     planned = plan_imported(options)
     folder = own(planned.output)
     settled_head(folder)
-    job = start_run(resume_score(planned, folder))
-    import_here(missing_imports(planned.texts, job.diff.to_do, job.imports), folder)
+    job = start(Prepared(planned, *resume_score(planned, folder)))
+    texts = missing_imports(planned.texts, job.diff.to_do, job.diff.found.others)
+    import_here(texts, folder)
     return run_prepared(job, runner, flags)
 
 
 def run_prepared(
-    job: ComparedPlan, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
+    job: Prepared, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run a job that has been started, sweep as its launcher does, and return its summary.
 

@@ -76,7 +76,6 @@ from bertscore_beam.run.text_import import (
     check_before_import,
     delete_other_imports,
     import_phase,
-    imports_among,
     lacking_imports,
     missing_imports,
     slow_text_warning,
@@ -323,8 +322,8 @@ def begin_idf(
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
-    imports = imports_among(folder.files())
-    delete_other_imports(folder, planned.texts, imports)
+    names = folder.files()
+    delete_other_imports(folder, planned.texts, names)
     write_run(folder, {SPLIT_ROWS: planned.plan.split_rows})
     plan = plan_to_bytes(planned.plan)
     folder.write(PLAN_FILE, plan)
@@ -341,7 +340,7 @@ def begin_idf(
     to_read = (
         split for split in splits if counting.fields.key or counting.count_name(split) not in reused
     )
-    texts = missing_imports(planned.texts, to_read, imports)
+    texts = missing_imports(planned.texts, to_read, names)
     rows = {counting.count_name(split): split.about_rows for split in splits}
     chunks = chunks_of(folder.path(PLAN_FILE), digest_of(plan), planned.runner.num_chunks)
     expected = Expected(folder=COUNTS_FOLDER, amounts=rows, unit="rows")

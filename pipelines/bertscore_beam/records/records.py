@@ -10,7 +10,7 @@ file. The footer of a part that is not as the manifest lists it is read.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.parquet import open_parquet
@@ -66,9 +66,16 @@ class FoundParts:
     published: frozenset[str] = frozenset()
     is_whole: bool = True
 
+    def with_made(self, made: Collection[PartRecord], *, alone: bool) -> "FoundParts":
+        """Return the same with parts that a run has made, or read and kept; or with these alone."""
+        records = {record.part_name: record for record in made}
+        found = {} if alone else self.records
+        unverified = self.unverified - records.keys()
+        return replace(self, records={**found, **records}, unverified=unverified)
+
     def entries(self, part_name: str) -> Iterator[Entry]:
         """Yield the entries of a part under its name, which stays, as its files are now."""
-        record = self.records.get(part_name)
+        record = None if part_name in self.unverified else self.records.get(part_name)
         note = {} if record is None else record.to_note()
         for name in (part_name, rows_path(part_name)):
             if (stored := self.files.get(name)) is not None:
@@ -84,7 +91,7 @@ class FoundParts:
         return tuple(sorted({*self.unverified, *others} - self.published))
 
 
-def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True) -> FoundParts:
+def find_parts(folder: OutputFolder, head: Head | None) -> FoundParts:
     """Look over an output folder.
 
     A file is a part if its footer has a record that names it. Other Parquet files, and the folders
@@ -93,7 +100,6 @@ def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True)
     Args:
         folder: The folder.
         head: Its head.
-        is_read: Whether the footers of parts are read that are not as the manifest lists them.
     """
     files = dict(folder.each_stored())
     parts, others = set(), []
@@ -117,7 +123,7 @@ def find_parts(folder: OutputFolder, head: Head | None, *, is_read: bool = True)
         is_whole = is_whole and not (is_part and (stored is None or stored.size != entry.size))
     for name in [name for name in records if changed and rows_path(name) in changed]:
         del records[name]
-    left = sorted(filter(is_part_name, parts - records.keys())) if is_read else []
+    left = sorted(filter(is_part_name, parts - records.keys()))
     read = in_parallel(lambda name: read_record(folder, name, files[name]), left)
     found = {name: record for name, record in zip(left, read, strict=True) if record is not None}
     return FoundParts(

@@ -3,7 +3,7 @@
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -169,26 +169,28 @@ def _is_lacking(imports: Imports, text: TextFile) -> bool:
         return False
 
 
-def imports_among(names: Iterable[str]) -> frozenset[str]:
-    """Return those files of the folder of a run that imports have made."""
-    return frozenset(name for name in names if name.startswith(_FOLDERS))
-
-
 def missing_imports(
-    texts: Iterable[TextFile], splits: Iterable[Split], imports: Set[str]
+    texts: Iterable[TextFile], splits: Iterable[Split], names: Iterable[str]
 ) -> tuple[TextFile, ...]:
-    """Return the files of text that some splits need, and whose imports are not whole."""
-    needed = {split.path for split in splits if split.data}
+    """Return the files of text that some splits need, and whose imports are not whole.
+
+    `names`: the files of the folder of the run.
+    """
+    needed, imports = {split.path for split in splits if split.data}, _imports_among(names)
     return tuple(
         text for text in texts if text.path in needed and not {text.data, text.footer} <= imports
     )
 
 
+def _imports_among(names: Iterable[str]) -> set[str]:
+    return {name for name in names if name.startswith(_FOLDERS)}
+
+
 def delete_other_imports(
-    folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]
+    folder: OutputFolder, texts: Iterable[TextFile], names: Iterable[str]
 ) -> None:
-    """Delete the imports of all other files, and of other versions of these."""
-    folder.delete(*(imports - {*chain.from_iterable(map(_files_of, texts))}))
+    """Delete the imports of all other files, and of other versions of these; see above."""
+    folder.delete(*(_imports_among(names) - {*chain.from_iterable(map(_files_of, texts))}))
     for below in (INPUT_FOLDER, IMPORTS_FOLDER):
         folder.delete_empty_folders(below)
 

@@ -31,7 +31,7 @@ from bertscore_beam.run.publication import (
 )
 from bertscore_beam.run.text_import import delete_input
 from bertscore_beam.score.finish import FAILED_FOLDER
-from bertscore_beam.score.spec import NAMES, PENDING, PLAN, RunSpec
+from bertscore_beam.score.spec import PENDING, PLAN, RunSpec
 from bertscore_beam.score.steps import TriedSplits
 from bertscore_core.stats.score_statistics import ScoreSummary
 
@@ -129,9 +129,7 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
 
 def _delete_own(spec: RunSpec) -> None:
     """Delete what only the workers of a run need. Plans may contain credentials in paths."""
-    spec.folder.delete(
-        *_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING, NAMES))
-    )
+    spec.folder.delete(*_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING)))
     delete_tables(spec.folder)
 
 

@@ -1,9 +1,8 @@
 """The end of a run: what its splits have become is judged, and published if it may be."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -56,7 +55,7 @@ FAILED_FOLDER = f"{WORK_FOLDER}/failed"
 """Where the summary of a run lies that is no success, in a folder that holds one."""
 
 
-def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]) -> FolderDiff:
+def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Collection[PartRecord]) -> FolderDiff:
     """Compare a run with its plan when all splits have been tried.
 
     It is done where groups are read, and again where the run is judged, by another worker perhaps:
@@ -74,13 +73,10 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Iterable[PartRecord]
     folder = spec.folder
     path, digest = spec.plan(PLAN)
     plan = read_plan(folder.read(own_file(spec.run, PLAN)), digest, path)
-    found = find_parts(folder, spec.before, is_read=False)
-    earlier: Mapping[str, PartRecord] = {} if spec.replaces else found.records
-    tried = {record.part_name: record for record in made}
-    found = replace(found, records={**earlier, **tried})
+    found = find_parts(folder, spec.before).with_made(made, alone=spec.replaces)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
-    return compare_with_plan(*given, made=tried.keys())
+    return compare_with_plan(*given, made={record.part_name for record in made})
 
 
 def valid_records(spec: ScoreSpec, tried: TriedSplits) -> Iterator[PartRecord]:
@@ -162,13 +158,9 @@ def begin_to_publish(
     files = {**files, SUMMARY_FILE: to_json(nan_to_null(summary), indent=2)}
     staged = stage_files(folder, spec.run, files)
     entries = chain(entries, staged, [Entry(RUN_FILE, own_file(spec.run, NOTES))])
-    given = folder, spec.before, spec.run, entries, _replaced_files(spec, found)
+    earlier = sorted(found.published.union(found.unlisted))
+    given = folder, spec.before, spec.run, entries, earlier
     publish(*given, signed if is_success else None, moves=False)
-
-
-def _replaced_files(spec: RunSpec, found: FoundParts) -> list[str]:
-    """Return the names of all files that a publication replaces or deletes."""
-    return sorted(found.published.union(spec.names().unlisted))
 
 
 def entries_of_parts(found: FoundParts, names: Iterable[str], below: str) -> Iterator[Entry]:
@@ -188,7 +180,7 @@ def _entries_of_run(spec: ScoreSpec, run: FolderDiff) -> Iterator[Entry]:
     """
     planned = (split.part_name for split in run.plan.splits)
     names = (name for name in planned if not spec.replaces or name in run.found.records)
-    return entries_of_parts(run.found, chain(names, spec.names().left), spec.below)
+    return entries_of_parts(run.found, chain(names, run.stay(spec.tables)), spec.below)
 
 
 def _entries_of_idf(found: FoundParts, idf: str) -> Iterator[Entry]:

@@ -21,9 +21,10 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.records.records import own_file, place_of
 from bertscore_beam.records.rejects import REJECTS_FOLDER
+from bertscore_beam.records.resume import FolderDiff
 from bertscore_beam.records.score_tables import list_earlier
 from bertscore_beam.run.endings import worker_errors
-from bertscore_beam.run.folder import SPLIT_ROWS, SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.folder import RUN_FILE, SPLIT_ROWS, SUCCESS_FILE, OutputFolder
 from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.phases import Phase, chunks_of
@@ -39,7 +40,7 @@ from bertscore_beam.score.conclude import end_of_run, end_without_work, has_ende
 from bertscore_beam.score.finish import FAILED_FOLDER, judge_run, valid_records
 from bertscore_beam.score.idf_table import counting_of, with_idf
 from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
+from bertscore_beam.score.prepare import ScorePlan, plan_score, resume_score
 from bertscore_beam.score.settle import without_setting_warning
 from bertscore_beam.score.show_run import (
     gate_messages,
@@ -66,13 +67,12 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
         return run.shown(partial(_show_score, planned))
     folder = run.take(planned.output)
     with run.first_writing():
-        begun = begin_score(planned, folder, run.say)
-    spec, is_small = begun.spec, len(planned.plan.splits) == 1
-    texts = missing_imports(planned.texts, begun.diff.to_do, begun.imports)
-    expected = expected_of(begun)
+        spec, diff = begin_score(planned, folder, run.say)
+    is_small, expected = len(planned.plan.splits) == 1, expected_of(spec, diff)
+    texts = missing_imports(planned.texts, diff.to_do, diff.found.others)
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    has_work = bool(begun.diff.to_do) or spec.detached
-    del planned, begun  # they are large when there are many splits
+    has_work = bool(diff.to_do) or spec.detached
+    del planned, diff  # they are large when there are many splits
     if has_work:
         run.do([*score_phases(spec, texts)], expected, plainly=is_small)
     return conclude_score(spec)
@@ -80,53 +80,53 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
 
 def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
-    compared = resume_score(planned, OutputFolder(planned.output))
+    spec, diff = resume_score(planned, OutputFolder(planned.output))
     repeats = None
-    if compared.spec.idf.must_count and not planned.plan.is_estimated:
+    if spec.idf.must_count and not planned.plan.is_estimated:
         repeats = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
     found = (repeats, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
-    return show_plan(compared, warnings), *languages
+    return show_plan(planned, spec, diff.to_do, warnings), *languages
 
 
-def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ComparedPlan:
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> tuple[ScoreSpec, FolderDiff]:
     """Compare the plan with the folder, and start the run.
 
     Raises:
         SignatureError: The folder holds scores made with other settings.
     """
-    compared = resume_score(planned, folder)
+    spec, diff = resume_score(planned, folder)
     if warning := without_setting_warning(planned.plan, planned.settings):
         say(warning)
-    compared = start_run(compared)
-    delete_other_imports(folder, planned.texts, compared.imports)
+    spec = start_run(planned, spec, diff)
+    delete_other_imports(folder, planned.texts, diff.found.others)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
-    for note in _table_notes(compared):
+    for note in _table_notes(planned, folder):
         say(note)
     if planned.device_note is not None:
         say(f"The encoder runs on {planned.device_note}")
     if planned.reuse_note is not None:
         say(planned.reuse_note)
-    for note in _folder_notes(compared):
+    for note in _folder_notes(spec, diff):
         say(note)
-    return compared
+    return spec, diff
 
 
-def _folder_notes(compared: ComparedPlan) -> Iterator[str]:
+def _folder_notes(spec: ScoreSpec, diff: FolderDiff) -> Iterator[str]:
     """Say what the folder has of the plan."""
-    start, done = compared.spec.start, len(compared.diff.done)
-    if not compared.diff.to_do:
+    start, done = spec.start, len(diff.done)
+    if not diff.to_do:
         yield "Everything is scored already; only the summary is written again."
     elif done:
         yield f"{done:,} of {start.parts:,} parts are done."
     if start.rows_at_risk:
         rows = f"The folder has {start.rows_at_risk:,} rows of other earlier parts"
         how = "scores are kept where texts and settings are the same and nothing is damaged"
-        yield f"{rows}: {'--overwrite replaces them' if compared.spec.replaces else how}."
+        yield f"{rows}: {'--overwrite replaces them' if spec.replaces else how}."
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -137,26 +137,25 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
     return list(dict.fromkeys(notice for notice in notices if notice is not None))
 
 
-def _table_notes(compared: ComparedPlan) -> Iterator[str]:
+def _table_notes(planned: ScorePlan, folder: OutputFolder) -> Iterator[str]:
     """Say at which version each Delta table is read, and at which it was read before."""
-    earlier = tables_in(compared.before)
-    for folder, now in tables_of(compared.planned.files).items():
-        version, before = now["version"], earlier.get(folder, now)
+    earlier = tables_in(folder.read_json(RUN_FILE)) if (tables := tables_of(planned.files)) else {}
+    for table, now in tables.items():
+        version, before = now["version"], earlier.get(table, now)
         if before.get("id") != now["id"]:
-            yield f"{folder!r} is another Delta table than before: it was created again."
+            yield f"{table!r} is another Delta table than before: it was created again."
         changed = before.get("version") != version
         then = f", before at {before.get('version')}" if changed else ""
-        yield f"The Delta table {folder!r} is read at version {version}{then}."
+        yield f"The Delta table {table!r} is read at version {version}{then}."
 
 
-def start_run(compared: ComparedPlan) -> ComparedPlan:
+def start_run(planned: ScorePlan, spec: ScoreSpec, diff: FolderDiff) -> ScoreSpec:
     """Write the plan of the run; nothing that is published changes.
 
     Returns:
         The same run, which knows the plans that were written.
     """
-    spec, diff, plan = compared.spec, compared.diff, compared.planned.plan
-    folder = spec.folder
+    folder, plan = spec.folder, diff.plan
     folder.delete_temporary()
     if spec.reuse is not None and diff.to_do:
         listed = list_earlier(folder, OutputFolder(spec.reuse.root))
@@ -166,13 +165,12 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
         data = plan_to_bytes(replace(plan, splits=splits))
         folder.write(own_file(spec.run, name), data)
         digests[name] = digest_of(data)
-    spec.write_names(compared.names)
     spec.write_notes(
         {
             **spec.settings.signed(None),
-            "options": compared.planned.options.describe(),
+            "options": planned.options.describe(),
             "corpus": plan.digest,
-            "tables": tables_of(compared.planned.files),
+            "tables": tables_of(planned.files),
             "rows": plan.num_rows,
             "parts": len(plan.splits),
             SPLIT_ROWS: plan.split_rows,
@@ -180,13 +178,13 @@ def start_run(compared: ComparedPlan) -> ComparedPlan:
             "reused": None if spec.reuse is None else spec.reuse.describe(),
         }
     )
-    return replace(compared, spec=replace(spec, plans=digests))
+    return replace(spec, plans=digests)
 
 
-def expected_of(compared: ComparedPlan) -> Expected:
+def expected_of(spec: ScoreSpec, diff: FolderDiff) -> Expected:
     """Return what the phases of a run will have done, for people who wait."""
-    spec, plan = compared.spec, compared.planned.plan
-    rows = {place_of(split.part_name): split.about_rows for split in compared.diff.to_do}
+    plan = diff.plan
+    rows = {place_of(split.part_name): split.about_rows for split in diff.to_do}
     return Expected(
         folder=spec.below,
         amounts=rows,

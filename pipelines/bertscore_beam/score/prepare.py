@@ -1,6 +1,6 @@
 """Prepare a scoring run: check and plan it, then compare the plan with the output folder.
 
-    options --plan_score--> ScorePlan --resume_score--> ComparedPlan
+    options --plan_score--> ScorePlan --resume_score--> ScoreSpec, and what is to do
 
 No model is loaded, and nothing is written but the imports of text that a plan needs.
 """
@@ -21,7 +21,6 @@ from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.find import search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
@@ -53,17 +52,12 @@ from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import (
-    ImportTexts,
-    check_before_import,
-    imports_among,
-    lacking_imports,
-)
+from bertscore_beam.run.text_import import ImportTexts, check_before_import, lacking_imports
 from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
-from bertscore_beam.score.spec import EarlierNames, ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.errors import ConfigError
 
 _NO_PLAN = Plan(splits=(), rejected_files=(), split_rows=0, digest="")
@@ -110,26 +104,6 @@ class ScorePlan:
         if setting is None:  # no language is known before text is imported
             return None
         return describe_unknown_device(self.options, self.runner.threads, setting)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPlan:
-    """A plan compared with the output folder, and the run that this leads to.
-
-    Attributes:
-        spec: What the workers of the run need of it.
-        diff: Which splits are done, and which are to do.
-        names: Files of earlier runs, for the judge of this one.
-        imports: The imports of the folder.
-        before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
-    """
-
-    planned: ScorePlan
-    spec: ScoreSpec
-    diff: FolderDiff
-    names: EarlierNames
-    imports: frozenset[str]
-    before: Mapping[str, object] | None
 
 
 def plan_score(
@@ -302,8 +276,11 @@ def _find_reuse(
         return find_reuse(options.reuse, output, signatures)
 
 
-def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
+def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, FolderDiff]:
     """Compare a planned run with its output folder.
+
+    Returns:
+        What the workers need to know of the run; and which splits are done, and which to do.
 
     Raises:
         ConfigError: The folder is inside another run's folder or around one, or it holds scores of
@@ -332,45 +309,35 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     there = replace(found, records={}) if options.overwrite else found
     fingerprint = None if idf.must_count else idf.fingerprint
     diff = compare_with_plan(plan, there, digest, fingerprint, settings.labels)
-    missing = _parts_of_missing_inputs(plan, diff)
-    dropped = {*_of_earlier_versions(planned.files, missing, before)}
-    return ComparedPlan(
-        planned=planned,
-        spec=ScoreSpec(
-            run=run,
-            before=head,
-            is_over_success=is_success(folder, head) and found.is_whole,
-            replaces=options.overwrite,
-            folder=folder,
-            settings=settings,
-            identity=identity,
-            fields=planned.fields,
-            digest=digest,
-            start=_run_start(
-                planned, found, diff, [part for part in missing if part not in dropped]
-            ),
-            model_memory=ModelMemory(
-                limit=options.model_memory, processes=planned.runner.workers_of_a_device
-            ),
-            detached=planned.runner.detached,
-            reuse=planned.reuse,
-            group_by=options.group_by,
-            metrics=options.library_metrics,
-            own_metrics=planned.own_metrics,
-            num_chunks=planned.runner.num_chunks,
-            corpus=plan.digest,
-            accelerator=options.accelerator,
-            keep_input=options.keep_input,
-            idf=idf,
-            notes=plan.notes,
+    tables = _earlier_tables(planned.files, before)
+    spec = ScoreSpec(
+        run=run,
+        before=head,
+        is_over_success=is_success(folder, head) and found.is_whole,
+        replaces=options.overwrite,
+        folder=folder,
+        settings=settings,
+        identity=identity,
+        fields=planned.fields,
+        digest=digest,
+        start=_run_start(planned, found, diff, _certainly_gone(plan, diff.stay(tables))),
+        model_memory=ModelMemory(
+            limit=options.model_memory, processes=planned.runner.workers_of_a_device
         ),
-        diff=diff,
-        names=EarlierNames(
-            left=tuple(name for name in diff.left if name not in dropped), unlisted=found.unlisted
-        ),
-        imports=imports_among(found.others),
-        before=before,
+        detached=planned.runner.detached,
+        reuse=planned.reuse,
+        group_by=options.group_by,
+        metrics=options.library_metrics,
+        own_metrics=planned.own_metrics,
+        num_chunks=planned.runner.num_chunks,
+        corpus=plan.digest,
+        tables=tables,
+        accelerator=options.accelerator,
+        keep_input=options.keep_input,
+        idf=idf,
+        notes=plan.notes,
     )
+    return spec, diff
 
 
 def _same_run(
@@ -423,43 +390,20 @@ def _run_start(
     )
 
 
-def _parts_of_missing_inputs(plan: Plan, diff: FolderDiff) -> tuple[str, ...]:
-    """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
-    if not plan.is_whole:
-        return ()
+def _certainly_gone(plan: Plan, parts: Iterable[str]) -> list[str]:
+    """Return those of some parts whose inputs are missing: none if a folder cannot be listed."""
     unreachable = {file.input_name for file in plan.unreachable_files}
-    return tuple(part for part in diff.left if input_of(part) not in unreachable)
+    return [part for part in parts if plan.is_whole and input_of(part) not in unreachable]
 
 
-def _of_earlier_versions(
-    files: Sequence[InputFile], gone: Sequence[str], before: Mapping[str, object] | None
+def _earlier_tables(
+    files: Sequence[InputFile], before: Mapping[str, object] | None
 ) -> tuple[str, ...]:
-    """Return parts of files that lie in the folder of a Delta table, but are not in the table.
-
-    Raises:
-        ConfigError: The earlier run did not read the table: such files were given as plain files.
-    """
-    tables = {file.table.folder for file in files if file.table} if gone else set()
-    known = {file.path for file in files}
-    old = {
-        file.path: mask_credentials(table)
-        for table in tables
-        for file in search(table, (".parquet",)).found
-        if file.path not in known
-    }
-    names = input_names([*old], common_folder([file.root for file in files]))
-    table_of = {names[path]: table for path, table in old.items()}
-    parts = tuple(part for part in gone if input_of(part) in table_of)
-    earlier = tables_in(before)
-    for part in parts:
-        if (table := table_of[input_of(part)]) not in earlier:
-            raise ConfigError(
-                f"the output folder holds scores of {input_of(part)!r}, a plain file in the folder "
-                f"of the Delta table {table!r}, which has no such file: got the table as input; "
-                "expected the same input as before. Choose another --output, or give --overwrite, "
-                "which deletes these scores."
-            )
-    return parts
+    """Return how the names of files of Delta tables begin, if the run before has read these."""
+    earlier, root = tables_in(before), common_folder([file.root for file in files])
+    folders = {file.table.folder for file in files if file.table}
+    there = [f"{one}x" for one in sorted(folders) if mask_credentials(one) in earlier]
+    return tuple(name.removesuffix("x") for name in input_names(there, root).values())
 
 
 def _saved_idf(

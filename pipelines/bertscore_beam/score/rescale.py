@@ -63,7 +63,7 @@ from bertscore_beam.score.finish import (
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import show_summary
-from bertscore_beam.score.spec import EarlierNames, RunSpec
+from bertscore_beam.score.spec import RunSpec
 from bertscore_beam.score.steps import TriedSplits, stage_part
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError
@@ -214,7 +214,6 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
     found = find_parts(folder, head)
     spec = replace(spec, before=head)
     folder.delete_temporary()
-    spec.write_names(EarlierNames(unlisted=found.unlisted))
     spec.write_notes(_run_notes(spec))
     staged = StagedParts.listed(folder, spec.below)
 
@@ -301,8 +300,7 @@ def _rescaled_table(spec: RescaleSpec, table: pa.Table) -> pa.Table:
 
 def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None) -> None:
     """Begin to publish a run: it is the success that the run before was."""
-    found = find_parts(spec.folder, spec.before, is_read=False)
-    found = replace(found, records={one.part_name: one for one in tried.records})
+    found = find_parts(spec.folder, spec.before).with_made(tried.records, alone=True)
     check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
     summary = _summary(spec, tried.totals.summary)
     files = {

@@ -21,7 +21,7 @@ from bertscore_beam.records.summary import compares_samples, error_metrics, scor
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import TextTable
 from bertscore_beam.run.temporary import is_temporary
-from bertscore_beam.score.prepare import ComparedPlan
+from bertscore_beam.score.prepare import ScorePlan
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.caveats import caveat_cells
 from bertscore_core.stats.score_statistics import MEASURES
@@ -140,11 +140,12 @@ def _nothing_reused_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str 
 _SHOWN_FILES = 10
 
 
-def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable:
+def show_plan(
+    planned: ScorePlan, spec: ScoreSpec, to_do: Sequence[Split], warnings: Sequence[str] = ()
+) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    planned, spec = compared.planned, compared.spec
     plan, reuse, backend = planned.plan, planned.reuse_note, planned.device_note
-    to_score = _not_staged(spec, compared.diff.to_do)
+    to_score = _not_staged(spec, to_do)
     by = ", ".join(spec.group_by)
     few_groups = "" if plan.is_estimated else f"at least {plan.census.num_groups:,} "
     start, setting = spec.start, spec.settings.sole

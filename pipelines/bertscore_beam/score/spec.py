@@ -2,11 +2,10 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.files.checked import from_json, to_json, typed
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.idf.idf_tables import SavedIdf
 from bertscore_beam.metrics.own import OwnMetric
@@ -20,21 +19,7 @@ from bertscore_beam.run.publication import Head, staging
 from bertscore_beam.score.loaded_scorers import ModelMemory
 
 # Names of what is staged for the workers of a run: see `own_file`.
-PLAN, PENDING, NAMES, NOTES = "plan.pq", "pending.pq", "names.json", "run.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierNames:
-    """Names of files of earlier runs that neither plan nor manifest tells of.
-
-    Attributes:
-        left: Parts of missing inputs, which stay.
-        unlisted: What no manifest lists, under the names that readers know: it is replaced.
-    """
-
-    left: tuple[str, ...] = ()
-    unlisted: tuple[str, ...] = ()
-
+PLAN, PENDING, NOTES = "plan.pq", "pending.pq", "run.json"
 
 _SHARE = 1000
 """Splits of a share, about: one worker holds the records of their parts."""
@@ -83,14 +68,6 @@ class RunSpec:
         """Where it stages, below the folder."""
         return staging(self.before, overwrite=self.replaces)
 
-    def write_names(self, names: EarlierNames) -> None:
-        """Stage the names that the judge of the run needs."""
-        self.folder.write(own_file(self.run, NAMES), to_json(asdict(names)))
-
-    def names(self) -> EarlierNames:
-        """Read them."""
-        return typed(EarlierNames, from_json(self.folder.read(own_file(self.run, NAMES))))
-
     def write_notes(self, content: Mapping[str, Any]) -> None:
         """Stage `_run.json`. A folder that holds nothing yet gets it now: it says whose it is."""
         own = {"run": self.run, "identity": dict(self.identity)}
@@ -136,6 +113,7 @@ class ScoreSpec(RunSpec):
         reuse: The earlier run that rows take their scores from; None for none.
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
+        tables: See `FolderDiff.stay`.
         accelerator: GPU for the workers that score; None for none.
         notes: `Plan.notes`.
         plans: Digests of the plans that were written for the workers, by name.
@@ -147,6 +125,7 @@ class ScoreSpec(RunSpec):
     reuse: ReusableRun | None = None
     num_chunks: int | None = None
     corpus: str = ""
+    tables: tuple[str, ...] = ()
     accelerator: str | None = None
     notes: tuple[str, ...] = ()
     plans: Mapping[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
-from tests.support.jobs import job_options, prepare_score, run_job
+from tests.support.jobs import run_job
 from tests.support.s3 import s3_bucket
 
 NAIVE, UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -364,13 +364,14 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
 
 @pytest.mark.job
 @pytest.mark.model
-def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_path):
+def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_path, capsys):
     dump, output = tmp_path / "t", tmp_path / "out"
     write(dump, range(3))
     pq.write_table(pa.table({**pair_rows(1, 7), "id": [7]}), dump / "plain.parquet")
     run_job(dump / "plain.parquet", output=output, backend="torch")
-    words = "holds scores of 'plain.parquet', a plain file in the folder of the Delta table"
-    with pytest.raises(ConfigError, match=words):
-        prepare_score(job_options(dump, output, backend="torch"))
-    again = prepare_score(job_options(dump, output, backend="torch", overwrite=True))
-    assert (again.spec.start.rows_at_risk, again.names.left) == (1, ())
+    words = ["score", "--input", str(dump), "--output", str(output), "--backend", "torch"]
+    assert cli.main(words) == cli.TOO_MANY_REJECTS
+    assert "of inputs that are no longer given, such as 'plain.parquet/" in capsys.readouterr().err
+    assert scored_ids(output) == [7]
+    assert cli.main([*words, "--overwrite"]) == cli.DONE
+    assert scored_ids(output) == [0, 1, 2]

@@ -104,9 +104,9 @@ def reused(out, parts, tables=None):
 def kept_plan(out, options):
     """What the same command does next, as far as it reads the folder's plan and records."""
     planned = plan_score(options, Runner.of(options))
-    job = resume_score(planned, OutputFolder(str(out)))
+    _, diff = resume_score(planned, OutputFolder(str(out)))
     splits = [split.part_name for split in planned.plan.splits]
-    return splits, planned.plan.digest, sorted(split.part_name for split in job.diff.done)
+    return splits, planned.plan.digest, sorted(split.part_name for split in diff.done)
 
 
 def imported(out, planned):

@@ -108,8 +108,8 @@ def test_what_tests_describe_is_what_a_prepared_job_builds(idf, remote, tmp_path
     output = str(tmp_path / "out")
     options = ScoreOptions(input=(str(dump),), output=output, device="cpu", idf=idf, **flags)
     runner = Runner.of(options)
-    job = resume_score(plan_score(options, runner), OutputFolder(output))
-    build = functools.partial(add_phases, phases=[*score_phases(job.spec)])
+    spec, _ = resume_score(plan_score(options, runner), OutputFolder(output))
+    build = functools.partial(add_phases, phases=[*score_phases(spec)])
     (described,) = pipelines_of(options)
     assert describe(runner, described.build) == describe(runner, build)
 

@@ -246,11 +246,11 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     )
     first, second = job.diff.to_do
     diff = replace(job.diff, done=(first,), to_do=(second,))
-    expected = expected_of(replace(job, diff=diff))
+    expected = expected_of(job.spec, diff)
     assert expected.amounts == {place_of(second.part_name): second.num_rows}
     assert expected.before == first.num_rows
     diff = replace(job.diff, done=(first, second), to_do=())
-    expected = expected_of(replace(job, diff=diff))
+    expected = expected_of(job.spec, diff)
     assert (len(expected.amounts), expected.before) == (0, 25)  # and a line to be seen
 
 
