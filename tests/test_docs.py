@@ -126,8 +126,8 @@ def test_the_architecture_lists_the_files_of_every_room():
         if begin := re.match(r"(?:[ \d]\d|  ) (\w+) ", line):
             room = begin[1]
         elif line.startswith(" " * 19):
-            below, _, names = line.rpartition(":")
-            listed[room + below.rstrip("/").replace(" " * 19, "/")] |= set(names.split())
+            below, _, name = line.split()[0].rpartition("/")
+            listed[f"{room}/{below}".rstrip("/")].add(name)
     for room, path in ROOMS.items():
         files = {file.stem for file in path.glob("*.py")} - {"__init__"}
         assert listed[room] == files, room
