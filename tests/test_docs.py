@@ -281,7 +281,7 @@ def test_every_make_target_and_module_named_exists(page):
 
 
 def known_flags() -> set[str]:
-    found = {"--help", "--help-all", "--version", "--config", "--print-config", *FOREIGN_FLAGS}
+    found = {"--help", "--help-all", "--version", "--config", *FOREIGN_FLAGS}
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for command in cli.COMMANDS.values():
         for option in declared(named(command.options)):

@@ -3,12 +3,8 @@
 import argparse
 import dataclasses
 import re
-import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
-
-import yaml
 
 from bertscore_beam.files.paths import real_place
 from bertscore_beam.options import declare
@@ -45,9 +41,6 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
             f"{prog} runs no Beam pipeline: got {beam[0]!r} after `--`; expected nothing. Leave it "
             "out."
         )
-    if "--print-config" in own and issubclass(options, RunOptions):
-        sys.stdout.write(_config_text(options))
-        raise SystemExit(0)
     flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
@@ -154,11 +147,6 @@ class StrictParser(argparse.ArgumentParser):
             group.add_argument(
                 "--config", metavar="FILE", help="YAML file of options; flags override it"
             )
-            group.add_argument(
-                "--print-config",
-                action="store_const",  # it is looked for before the flags are read
-                help="print every option with its default, as YAML for --config, and stop",
-            )
         for name, text in COMMON_FLAGS.items():
             short = ["-q"] if name == "quiet" else []
             group.add_argument(*short, f"--{name}", action="store_true", default=None, help=text)
@@ -258,29 +246,3 @@ def _reader(option: declare.Option) -> Any:
         return None
     has_words = any(kind not in (int, type(None)) for kind in option.kinds)
     return (lambda text: int(text) if text.isdecimal() else text) if has_words else int
-
-
-def _config_text(options: type[declare.Options]) -> str:
-    """Return every option of a class, with its default and description, as YAML."""
-    blocks = [f"# {declare.summary_of(options)}\n# A key behind a comment sign has no default."]
-    for option in declare.declared(options):
-        needed = (
-            f" {options.needed.get(option.field, 'needed').capitalize()}."
-            if option.is_needed
-            else ""
-        )
-        text = textwrap.fill(
-            f"{option.text}.{needed}",
-            width=100,
-            initial_indent="# ",
-            subsequent_indent="# ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        line = f"# {option.name}: {option.metavar}"
-        if option.default not in (None, (), dataclasses.MISSING):
-            value = list(option.default) if isinstance(option.default, tuple) else option.default
-            dumped = yaml.safe_dump(value, default_flow_style=True, width=1000)
-            line = f"{option.name}: {dumped.splitlines()[0]}"
-        blocks.append(f"{text}\n{line}")
-    return "\n\n".join(blocks) + "\n"

@@ -1,18 +1,11 @@
 """The command line: what it prints, and what it writes."""
 
 import json
-import re
 import tempfile
 
 import pytest
-import yaml
 
-from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options.declare import declared
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score_options import IdfOptions, RescaleOptions, ScoreOptions
-from bertscore_beam.tune.tune_options import TuneOptions
 from tests.support.dumps import read_output
 from tests.support.jobs import score_arguments as arguments
 
@@ -90,30 +83,6 @@ def test_models_prints_the_registry(ran):
     assert any(line.startswith("roberta-large\t17\t0.739\t") for line in lines)
     assert any(line.startswith("intfloat/multilingual-e5-base\t1 to 12\t") for line in lines)
     assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("command", "kind", "needed"),
-    [
-        ("score", ScoreOptions, {"input": "in", "output": "out"}),
-        ("idf", IdfOptions, {"input": "in", "output": "out"}),
-        ("rescale", RescaleOptions, {"run": "run", "baseline": "b.tsv", "output": "out"}),
-        ("baseline", BaselineOptions, {"languages": "en", "crawl": "C", "output": "out"}),
-        ("tune", TuneOptions, {"judgements": "j", "score_column": "human", "output": "out"}),
-    ],
-)
-def test_printed_config_has_every_option_and_is_read_back(command, kind, needed, capsys, tmp_path):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([command, "--print-config"])
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    behind_signs = re.findall(r"^# ([a-z_]+): [A-Z_=]+$", printed, re.M)
-    assert {*behind_signs, *yaml.safe_load(printed)} == {one.name for one in declared(kind)}
-    path = tmp_path / "my.yaml"
-    path.write_text(printed)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in needed.items()]
-    given = read_options(kind, ["--config", str(path), *flags], "test")
-    assert given == read_options(kind, flags, "test")
 
 
 def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
