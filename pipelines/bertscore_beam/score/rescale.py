@@ -1,6 +1,6 @@
 """Rescale a finished run with a baseline: new scores from its raw scores, without a model.
 
-    RUN --plan--> RescaleSpec --begin--> Todo --phases--> OUT, as `score` would write it
+    RUN --plan--> RescaleSpec --begin, phases--> OUT, as `score` would write it
 
 The parts of RUN take the place of splits, and the last phases are those of `score`. They run in a
 plain loop without Beam: what there is to compute is a subtraction and a division a row, so that a
@@ -9,10 +9,10 @@ few threads are faster than workers could start.
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from bertscore_beam.records.groups import PartStatistics, caveat_messages_in, su
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
+    FoundParts,
     StagedParts,
     find_parts,
     is_whole_with,
@@ -97,20 +98,6 @@ class RescaleSpec(RunSpec):
     notice: str | None
 
 
-class Todo(NamedTuple):
-    """A part to rescale.
-
-    Attributes:
-        record: That of the part in the run.
-        earlier: The record of what an earlier command has made of it; None for nothing.
-        is_sure: Whether that is as it was written; otherwise it is read to its end.
-    """
-
-    record: PartRecord
-    earlier: PartRecord | None = None
-    is_sure: bool = False
-
-
 def rescale_job(options: RescaleOptions, run: Run) -> Outcome:
     """Rescale the parts of a run, and publish them.
 
@@ -123,12 +110,10 @@ def rescale_job(options: RescaleOptions, run: Run) -> Outcome:
         return run.shown(partial(_show_rescale, spec))
     folder = run.take(spec.folder.root)
     with run.first_writing():
-        spec, parts = _begin_rescale(spec)
+        spec, found = _begin_rescale(spec)
     if spec.notice is not None:
         run.say(f"Notice: {spec.notice}")
-    if done := sum(part.is_sure for part in parts):
-        run.say(f"{done} parts are rescaled already.")
-    run.do([*rescale_phases(spec, parts)], runner=replace(run.runner, children=0), plainly=True)
+    run.do([*rescale_phases(spec, found)], runner=replace(run.runner, children=0), plainly=True)
     summary = end_of_run(spec)
     return Outcome(
         shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
@@ -204,10 +189,10 @@ def _show_rescale(spec: RescaleSpec) -> tuple[TextTable, ...]:
     return (TextTable("Plan", ("", ""), rows),)
 
 
-def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
-    """Compare the run with the folder, and start; nothing that is published changes."""
+def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, FoundParts]:
+    """Look at the folder, and start; nothing that is published changes."""
     folder, overwrite = spec.folder, spec.replaces
-    head, records = readable_head(folder), spec.source.records
+    head = readable_head(folder)
     before = read_same_command(folder, spec.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, spec.identity)
@@ -215,18 +200,7 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, list[Todo]]:
     spec = replace(spec, before=head)
     folder.delete_temporary()
     spec.write_notes(_run_notes(spec))
-    staged = StagedParts.listed(folder, spec.below)
-
-    def compared(record: PartRecord) -> Todo:
-        name = record.part_name
-        there = None if overwrite else found.records.get(name)
-        own = (spec.digest, record.digests, record.idf)
-        if there is not None and (there.job_digest, there.digests, there.idf) == own:
-            return Todo(record, there, name not in found.unverified)
-        made = staged.read(folder, name, _made_of(spec, record))
-        return Todo(record, made, is_sure=made is not None)
-
-    return spec, [*in_parallel(compared, records)]
+    return spec, found.with_made((), alone=overwrite)
 
 
 def _made_of(spec: RescaleSpec, record: PartRecord) -> str:
@@ -250,24 +224,35 @@ def _run_notes(spec: RescaleSpec) -> dict[str, Any]:
     }
 
 
-def rescale_phases(spec: RescaleSpec, parts: Sequence[Todo]) -> Iterator[Phase]:
+def rescale_phases(spec: RescaleSpec, found: FoundParts) -> Iterator[Phase]:
     """Yield the phases of a run; threads of this process rescale the parts."""
-    items = partial(_rescale_parts, spec, parts)
+    items = partial(_rescale_parts, spec, found)
     yield Phase(name="Rescale", items=items, fold=TriedSplits.merge, by_key=True)
     yield from last_phases(spec, lambda _, tried: tried.records, _judge)
 
 
-def _rescale_parts(spec: RescaleSpec, parts: Sequence[Todo], _: Any) -> Iterator[Any]:
-    for record in in_parallel(partial(_rescaled, spec), parts, _THREADS):
+def _rescale_parts(spec: RescaleSpec, found: FoundParts, _: Any) -> Iterator[Any]:
+    staged = StagedParts.listed(spec.folder, spec.below)
+    rescaled = partial(_rescaled, spec, found, staged)
+    for record in in_parallel(rescaled, spec.source.records, _THREADS):
         tried = TriedSplits(Totals.of_record(record), (record,))
         yield [(spec.share_of(record.part_name), tried)]
 
 
-def _rescaled(spec: RescaleSpec, part: Todo) -> PartRecord:
-    """Return the record of a part that is rescaled, now or earlier."""
-    earlier, record = part.earlier, part.record
-    if earlier is not None and (part.is_sure or is_whole_with(spec.folder, earlier)):
-        return earlier
+def _rescaled(
+    spec: RescaleSpec, found: FoundParts, staged: StagedParts, record: PartRecord
+) -> PartRecord:
+    """Return the record of a part that is rescaled, now or by an earlier command."""
+    folder, name, made = spec.folder, record.part_name, _made_of(spec, record)
+    own, there = (spec.digest, record.digests, record.idf), found.records.get(name)
+    if (
+        there is not None
+        and (there.job_digest, there.digests, there.idf) == own
+        and (name not in found.unverified or is_whole_with(folder, there))
+    ):
+        return there
+    if (there := staged.read(folder, name, made)) is not None:
+        return there
     with open_part(spec.source.folder, record, whole=True) as file:
         table, utc_times = file.read(), has_utc_times(file.schema)
     table = _rescaled_table(spec, table)
@@ -275,7 +260,7 @@ def _rescaled(spec: RescaleSpec, part: Todo) -> PartRecord:
     if sums.scored < sums.rows:
         rejects = spec.source.folder.read(rows_path(record.part_name))
     now = replace(record, job_digest=spec.digest, summary=sums)
-    return stage_part(spec, _made_of(spec, record), table, now, rejects, utc_times=utc_times)
+    return stage_part(spec, made, table, now, rejects, utc_times=utc_times)
 
 
 def _rescaled_table(spec: RescaleSpec, table: pa.Table) -> pa.Table:
