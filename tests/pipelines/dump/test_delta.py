@@ -20,7 +20,7 @@ from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
-from tests.support.jobs import run_job
+from tests.support.jobs import run_job, score_arguments
 from tests.support.s3 import s3_bucket
 
 NAIVE, UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -377,3 +377,19 @@ def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_pat
     assert scored_ids(output) == [7]
     assert cli.main([*words, "--overwrite"]) == cli.DONE
     assert scored_ids(output) == [0, 1, 2]
+
+
+@pytest.mark.job
+@pytest.mark.usefixtures("tiny_jobs")
+def test_scores_of_inputs_beside_a_table_stay_when_the_table_is_given_alone(tmp_path, capsys):
+    """Names of inputs then begin at another folder: `other/...` could be of the table."""
+    write(tmp_path / "t", range(3))
+    (tmp_path / "other").mkdir()
+    rows = pa.table({**pair_rows(1, 7), "id": [7]})
+    pq.write_table(rows, tmp_path / "other" / "plain.parquet")
+    words = score_arguments(tmp_path / "t", tmp_path)
+    assert cli.main([*words, "--input", str(tmp_path / "t"), str(tmp_path / "other")]) == cli.DONE
+    assert scored_ids(tmp_path / "out") == [0, 1, 2, 7]
+    assert cli.main(words) == cli.TOO_MANY_REJECTS
+    assert "of inputs that are no longer given, such as" in capsys.readouterr().err
+    assert scored_ids(tmp_path / "out") == [0, 1, 2, 7]
