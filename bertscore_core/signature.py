@@ -36,7 +36,7 @@ class Signature:
         tokenizer: Fingerprint of the tokenizer.
         prefix_space: `yes` if a space is put before each text.
         max_length: Tokens of the longest text that is scored as it is, or `unlimited`.
-        long_text: What is done with longer texts, one of `tokens.LONG_TEXT_RULES`. Not written if
+        long_text: What is done with longer texts, one of `windows.LONG_TEXT_RULES`. Not written if
             they are cut: `truncate`.
         references: What several references give, one of `tokens.REFERENCE_RULES`. Not written if it
             is the best of them: `best`.
