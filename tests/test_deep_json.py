@@ -1,6 +1,7 @@
 """JSON that others wrote may nest deeper than can be read: every reader takes it as damaged."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,13 @@ def in_arrays(**more):
     buffer = io.BytesIO()
     np.savez(buffer, head=np.frombuffer(DEEP, dtype=np.uint8), **more)
     return buffer.getvalue()
+
+
+def in_set():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("tables.json", DEEP)
+    return b"bertscore-idf-set/1\n" + buffer.getvalue()
 
 
 def in_parquet(key):
@@ -93,7 +101,7 @@ DAMAGED = {
     ),
     "_run.json": (lambda folder: read_run(run_in(folder)), SignatureError, "is damaged"),
     "an idf table": (lambda _: IdfTables.from_bytes(in_arrays()), IdfError, "is not an idf table"),
-    "a count": (lambda _: count_from_bytes(in_arrays()), IdfError, "a count is damaged"),
+    "a count": (lambda _: count_from_bytes(in_set()), IdfError, "a count is damaged"),
     "sums of scores": (lambda _: Moments.from_bytes(in_arrays()), InputError, "holds no sums"),
     "a plan": (
         lambda _: plan_from_bytes(in_parquet("bertscore.plan"), "x"),

@@ -5,7 +5,7 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bertscore_beam.baseline.sources import MOMENTS_FOLDER, read_pairs
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
-from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.idf_tables import read_table
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer
@@ -98,7 +98,7 @@ class ScorePairParts:
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
     table = read_pairs(folder, part.pairs, part.digest)
-    idf = _read_idf(folder, part.idf) if part.idf else None
+    idf = read_table(folder.path(part.idf)) if part.idf else None
     work = Work()
     with activity.report_fraction(
         part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
@@ -130,8 +130,3 @@ def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
     if any(column.null_count for column in columns):
         return None
     return np.stack([column.to_numpy() for column in columns], axis=1)
-
-
-@lru_cache(maxsize=2)
-def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
-    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))

@@ -28,7 +28,7 @@ from bertscore_beam.dump.keys import Keys, combined, keys_of, shown_key
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.read_rows import SplitReader, SplitRows
-from bertscore_beam.dump.reference_file import has_rows_for, num_keys
+from bertscore_beam.dump.reference_file import load
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import languages_of
 from bertscore_beam.files.credentials import mask_credentials
@@ -208,13 +208,14 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
         InputError: Rows have none.
     """
     rows, missing, example, used = 0, 0, "", set[str]()
+    known = load(references).rows
     look = partial(_keys_of_piece, key=references.key)
     for keys in in_parallel(look, _pieces(splits), _FILES_AT_ONCE):
         rows += len(keys)
         used.update(filter(None, keys))
-        for key, is_there in zip(keys, has_rows_for(references, keys), strict=True):
-            missing += not is_there
-            example = example or ("" if is_there or key is None else key)
+        absent = [key for key in keys if key not in known]
+        missing += len(absent)
+        example = example or next(filter(None, absent), "")
     shown = mask_credentials(references.path)
     if missing:
         such = f", such as {shown_key(example)}" if example else ", all of them null"
@@ -223,7 +224,7 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
             f"{shown!r} does not have{such}; expected each of them there. Add them, or leave these "
             "rows out of the input."
         )
-    unused = num_keys(references) - len(used)
+    unused = len(known) - len(used)
     return f"No row of the input has {unused:,} of the keys in {shown!r}." if unused else ""
 
 

@@ -136,13 +136,12 @@ class RowDigests:
     """Digests of the values of some rows, however the file stores them.
 
     Attributes:
-        candidates: Of the column of candidates.
         references: Of the column of references, of columns that decide on the weights, and of that
             of sources.
-        rows: Of all columns, with their names, types and the file's metadata.
+        rows: Of all columns, with their names, types and the file's metadata, and of where the rows
+            of a file of text stand.
     """
 
-    candidates: str
     references: str
     rows: str
 
@@ -155,9 +154,8 @@ class RowDigests:
         """
         places = "" if rows.lines is None else f"-{rows.lines.digest()}"
         return cls(
-            candidates=f"{digest_columns(*rows.candidate_columns)}{places}",
             references=_digest_references(rows),
-            rows=f"{digest_table(rows.table)}{'-utc' if utc_times else ''}",
+            rows=f"{digest_table(rows.table)}{'-utc' if utc_times else ''}{places}",
         )
 
     @property

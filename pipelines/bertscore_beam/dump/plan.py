@@ -7,6 +7,7 @@ time. A bad file is rejected with its reason and never stops the others.
 
 import errno
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
 from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.paths import JSON_KEY, Column, is_text, roots_of
-from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
+from bertscore_beam.dump.reference_file import JOIN_OPTION, load
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
     RowGroup,
@@ -276,44 +277,24 @@ _SHOWN = 3
 """Most names, or reasons, that a message shows."""
 
 
-@dataclass(slots=True)
-class Notes:
-    """The columns that are read in another way than they are written, collected file by file.
+AS_JSON, INTEGERS, LEFT_OUT = (
+    "Columns of JSON lines have values of several types: got {}. In such a file every value of the "
+    "column is kept as its JSON text.",
+    "Columns of JSON lines have integers beyond 64 bits: got {}. In such a file every value of the "
+    "column is kept as a text.",
+    "Columns are left out of the output, since they cannot be read and written without a loss: {}. "
+    "--drop-columns leaves them out silently.",
+)
+"""What users must know of columns that are read in another way than they are written."""
 
-    Attributes:
-        as_json: Columns of JSON lines whose values are of several types, by name or dotted path.
-        integers: Those with integers beyond 64 bits.
-        left_out: Columns that cannot be kept as they are, each with its type.
-        dropped: Columns that were left out since this was wanted.
-    """
 
-    as_json: set[str] = field(default_factory=set)
-    integers: set[str] = field(default_factory=set)
-    left_out: set[str] = field(default_factory=set)
-    dropped: set[str] = field(default_factory=set)
-
-    @property
-    def messages(self) -> tuple[str, ...]:
-        """The notes as sentences."""
-        found = []
-        if self.as_json:
-            found.append(
-                "Columns of JSON lines have values of several types: got "
-                f"{_listed(map(repr, self.as_json))}. In such a file every value of the column is "
-                "kept as its JSON text."
-            )
-        if self.integers:
-            found.append(
-                "Columns of JSON lines have integers beyond 64 bits: got "
-                f"{_listed(map(repr, self.integers))}. In such a file every value of the column is "
-                "kept as a text."
-            )
-        if self.left_out:
-            found.append(
-                "Columns are left out of the output, since they cannot be read and written without "
-                f"a loss: {_listed(self.left_out)}. --drop-columns leaves them out silently."
-            )
-        return tuple(found)
+def column_notes(columns: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Return these sentences with the columns of each, of those that have any."""
+    return tuple(
+        note.format(_listed(columns[note]))
+        for note in (AS_JSON, INTEGERS, LEFT_OUT)
+        if columns.get(note)
+    )
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -332,7 +313,8 @@ class _PlanSettings:
     groups: GroupColumns
     named: tuple[str, ...]
     drop: Sequence[str]
-    notes: Notes
+    noted: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    dropped: set[str] = field(default_factory=set)
 
 
 _Measured: TypeAlias = tuple[Split, Sequence[RowGroup]]
@@ -371,7 +353,7 @@ def plan_inputs(
     groups = GroupColumns(resources.group_by)
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
-    wanted = _PlanSettings(fields, choosing, groups, named, resources.drop, Notes())
+    wanted = _PlanSettings(fields, choosing, groups, named, resources.drop)
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -398,7 +380,7 @@ def plan_inputs(
     if not measured:
         raise _nothing_left(rejected)
     groups.check()
-    _check_dropped(resources.drop, wanted.notes.dropped)
+    _check_dropped(resources.drop, wanted.dropped)
     most_rows = target_rows
     if most_rows is None:
         rows = sum(group.pairs for _, groups_of_file in measured for group in groups_of_file)
@@ -417,7 +399,7 @@ def plan_inputs(
         rejected_files=rejected,
         split_rows=most_rows,
         digest=_digest(identities, read),
-        notes=wanted.notes.messages,
+        notes=column_notes(wanted.noted),
     )
 
 
@@ -474,8 +456,8 @@ def _without(
         return blank
     names = _with_partitions(schema, blank).names
     dropped = {name for name in wanted.drop if name in names}
-    wanted.notes.dropped.update(dropped)
-    wanted.notes.left_out.update(words for name, words in unkept.items() if name not in dropped)
+    wanted.dropped.update(dropped)
+    wanted.noted[LEFT_OUT].update(words for name, words in unkept.items() if name not in dropped)
     return replace(blank, left_out=tuple(sorted(dropped.union(unkept))))
 
 
@@ -574,7 +556,7 @@ def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None
     if references is None:
         return schema
     columns.check_choosing_columns(schema, {references.key: JOIN_OPTION})
-    added = added_fields(references)
+    added = load(references).table.schema
     if both := sorted({*schema.names} & {*added.names}):
         raise InputError(
             "columns are in the input and in the file of references: got "
@@ -596,8 +578,8 @@ def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
                 "import; expected values of one type. Name it when importing (--candidate-column, "
                 "--reference-column, --columns): then only the rows that do not fit are rejected."
             )
-    wanted.notes.as_json.update(found)
-    wanted.notes.integers.update(marked_columns(schema, INTEGERS_KEY))
+    wanted.noted[AS_JSON].update(map(repr, found))
+    wanted.noted[INTEGERS].update(map(repr, marked_columns(schema, INTEGERS_KEY)))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.census import Census
 from bertscore_beam.dump.columns import ReferenceFile
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.partitions import Partition
 from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
 from bertscore_beam.dump.splits import Split
@@ -47,9 +48,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     for name in _AS_JSON:
         columns[name] = [json.dumps(value, default=asdict) for value in columns[name]]
     table = pa.table(columns, _COLUMNS.with_metadata({_PLAN_KEY: json.dumps(rest)}))
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return with_digest(bytes(sink.getvalue()))
+    return with_digest(write_part(table))
 
 
 class OtherPlanError(InputError):

@@ -33,7 +33,7 @@ JOIN_OPTION = "--join"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class Loaded:
     """The columns of a file to add, and the row of each key in it."""
 
     table: pa.Table
@@ -73,24 +73,8 @@ def find_references(
         names=tuple(name for name in named if name != key and has_column(schema, name)),
         lists=tuple(lists),
     )
-    _load(references)
+    load(references)
     return references
-
-
-def added_fields(references: ReferenceFile) -> pa.Schema:
-    """Return the columns that a file adds to rows."""
-    return _load(references).table.schema
-
-
-def has_rows_for(references: ReferenceFile, keys: Sequence[str | None]) -> list[bool]:
-    """Tell for each key whether the file has a row for it."""
-    rows = _load(references).rows
-    return [key in rows for key in keys]
-
-
-def num_keys(references: ReferenceFile) -> int:
-    """Return how many keys the file has."""
-    return len(_load(references).rows)
 
 
 def with_references(table: pa.Table, references: ReferenceFile | None) -> pa.Table:
@@ -101,7 +85,7 @@ def with_references(table: pa.Table, references: ReferenceFile | None) -> pa.Tab
     """
     if references is None:
         return table
-    loaded = _load(references)
+    loaded = load(references)
     words = keys_of(column_of(table, references.key)).of_rows
     found = [-1 if word is None else loaded.rows.get(word, -1) for word in words]
     places = np.array(found, dtype=np.int64)
@@ -123,7 +107,8 @@ def _file_at(path: str) -> InputFile:
 
 
 @lru_cache(maxsize=2)  # threads that plan, and a test with another file
-def _load(references: ReferenceFile) -> _Loaded:
+def load(references: ReferenceFile) -> Loaded:
+    """Read a file of references; see `find_references` for errors."""
     shown = mask_credentials(references.path)
     if digest_of(read_bytes(references.path)) != references.digest:
         raise file_changed(references.path, "other bytes", "those that were planned")
@@ -141,7 +126,7 @@ def _load(references: ReferenceFile) -> _Loaded:
             f"file, or name another column with {JOIN_OPTION}."
         )
     wanted = table.select(roots_of(table.schema, references.names)).combine_chunks()
-    return _Loaded(table=types.without_views(wanted), rows=rows)
+    return Loaded(table=types.without_views(wanted), rows=rows)
 
 
 def _read(references: ReferenceFile) -> pa.Table:

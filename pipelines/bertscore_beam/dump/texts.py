@@ -197,11 +197,6 @@ class Rows:
         """The candidates as they are scored, and marks; see the function of this name."""
         return answers(texts_from_column(self.candidates), strip=self.fields.strip_reasoning)
 
-    @property
-    def candidate_columns(self) -> list[pa.ChunkedArray]:
-        """The columns of candidates of the input."""
-        return [column_of(self.table, name) for name in self.fields.candidates]
-
     @cached_property
     def input_rows(self) -> IntArray:
         """Position of the input row of each row. Shape (N,)."""

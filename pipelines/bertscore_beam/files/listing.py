@@ -28,12 +28,8 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     Raises:
         OSError: If a folder is there and cannot be listed, so that its content is unknown.
     """
-    return dict(sorted(file for file in each_file(root) if file[0].endswith(suffix)))
-
-
-def each_file(root: str) -> Iterator[tuple[str, int]]:
-    """Yield what `list_files` returns as it comes: there may be millions of files."""
-    return ((name, stored.size) for name, stored in each_stored(root))
+    found = ((name, stored.size) for name, stored in each_stored(root) if name.endswith(suffix))
+    return dict(sorted(found))
 
 
 class Stored(NamedTuple):
@@ -52,7 +48,7 @@ class Stored(NamedTuple):
 
 
 def each_stored(root: str) -> Iterator[tuple[str, Stored]]:
-    """Yield all files below a folder, as `each_file` does, by their path below it."""
+    """Yield the files of `list_files` as they come: there may be millions."""
     return (file for file in _all_below(root) if not _is_temporary(file[0]))
 
 

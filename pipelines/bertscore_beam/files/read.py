@@ -286,11 +286,6 @@ def read_bytes(path: str) -> bytes:
     return data
 
 
-def read_each(paths: Iterable[str], threads: int = IO_THREADS) -> Iterator[bytes | None]:
-    """Read small files in parallel, and yield them in order; None for one that is not there."""
-    return in_parallel(read_if_there, paths, threads)
-
-
 def read_if_there(path: str) -> bytes | None:
     """Return the content of a file; None if it is not there. See `read_bytes`."""
     try:

@@ -21,9 +21,7 @@ _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
 
 
-def write_atomically(
-    path: str, data: bytes | bytearray | memoryview, *, temporary_in: str | None = None
-) -> None:
+def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
     """Write a file so that a reader sees the old content or the new one, never a part of it.
 
     Locally: a temporary file in the same folder, flushed to the disk, then renamed over the target.
@@ -34,13 +32,11 @@ def write_atomically(
     Args:
         path: The file.
         data: Its content.
-        temporary_in: Folder of the same disk for the temporary file, where one that a killed
-            process leaves is deleted by the next run; None for the folder of the file.
 
     Raises:
         OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
     """
-    _write(path, [data], lambda fs, inner: fs.pipe_file(inner, bytes(data)), temporary_in)
+    _write(path, [data], lambda fs, inner: fs.pipe_file(inner, bytes(data)))
 
 
 def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
@@ -58,19 +54,17 @@ def _write(
     path: str,
     content: Iterable[bytes | bytearray | memoryview],
     put: Callable[[AbstractFileSystem, str], object],
-    temporary_in: str | None = None,
 ) -> None:
     fs, inner = paths.resolve(path)
-    folder = None if temporary_in is None else paths.resolve(temporary_in)[1]
     if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, content, folder) as temporary:
+        with _temporary_local(inner, content) as temporary:
             os.replace(temporary, inner)
         sync_folder(os.path.dirname(inner))
     elif paths.protocols(fs) & paths.PUT_IS_WHOLE:
         put(fs, inner)
     else:
-        fs.makedirs(posixpath.dirname(inner), exist_ok=True)
-        below = folder or posixpath.dirname(inner)
+        below = posixpath.dirname(inner)
+        fs.makedirs(below, exist_ok=True)
         temporary = f"{below}/{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             put(fs, temporary)
@@ -129,17 +123,14 @@ def can_write_below(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def _temporary_local(
-    path: str, content: Iterable[bytes | bytearray | memoryview], folder: str | None = None
-) -> Iterator[str]:
-    """Write the content to an fsynced temporary file in a folder; remove it on exit.
+def _temporary_local(path: str, content: Iterable[bytes | bytearray | memoryview]) -> Iterator[str]:
+    """Write the content to an fsynced temporary file in the folder of a path; remove it on exit.
 
-    The folder is by default that of `path`, which is made.
+    The folder is made.
     """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = os.path.join(
-        folder or os.path.dirname(path), f"{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-    )
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, f"{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:
             file.writelines(content)

@@ -70,11 +70,6 @@ def save_phase(folder: OutputFolder, name: str) -> Phase:
 
 
 def _save(folder: OutputFolder, name: str, tables: IdfTables) -> tuple[IdfTables]:
-    return (save_idf(tables, folder, name),)
-
-
-def save_idf(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    """Write the tables and return them."""
     note = {note_path(name): to_json(describe_tables(tables), indent=2)}
     folder.write_all(note if tables.problem else {**note, name: tables.to_bytes()})
-    return tables
+    return (tables,)

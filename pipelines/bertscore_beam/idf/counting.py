@@ -1,9 +1,7 @@
 """Count the document frequencies of a split, and make idf tables of the sums over all splits."""
 
-import io
 import json
 import logging
-import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,12 +18,12 @@ from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables, check_stored
+from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables, read_set
 from bertscore_beam.idf.owners import NO_KEY, Owned, keyed_rows, row_keys
 from bertscore_beam.idf.repeats import Repeats
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import IdfError, load_json
+from bertscore_core.errors import IdfError
 from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
 from bertscore_core.scorer_config import Vocabulary, model_part
 
@@ -225,15 +223,8 @@ def _mark(positions: np.ndarray, number: int) -> np.ndarray:
 def count_to_bytes(tables: IdfTables, owned: str) -> bytes:
     """Return the file of a count; `owned` is the digest of its choice of rows, "" for all."""
     repeats = tables.repeats or Repeats.of([])
-    head = {"rows": repeats.rows, "owned": owned}
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
-        tables=np.frombuffer(tables.to_bytes(), dtype=np.uint8),
-        smallest=repeats.smallest,
-    )
-    return buffer.getvalue()
+    seen = {"rows": repeats.rows, "smallest": repeats.smallest.tolist()}
+    return tables.set_to_bytes(owned=owned, repeats=seen)
 
 
 def count_from_bytes(data: bytes) -> tuple[IdfTables, str]:
@@ -243,14 +234,11 @@ def count_from_bytes(data: bytes) -> tuple[IdfTables, str]:
         IdfError: It is damaged, or of another version.
     """
     try:
-        check_stored(data)
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            head = load_json(arrays["head"].tobytes())
-            smallest = arrays["smallest"].astype(np.uint64)
-            tables = IdfTables.from_bytes(arrays["tables"].tobytes())
-        repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
-        return replace(tables, repeats=repeats), str(head["owned"])
-    except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        tables, notes = read_set(data)
+        rows, smallest = int(notes["repeats"]["rows"]), notes["repeats"]["smallest"]
+        repeats = Repeats(rows=rows, smallest=np.array(smallest, dtype=np.uint64))
+        return replace(tables, repeats=repeats), str(notes["owned"])
+    except Exception as error:
         raise IdfError(f"a count is damaged ({type(error).__name__})") from error
 
 

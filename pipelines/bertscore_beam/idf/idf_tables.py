@@ -5,11 +5,11 @@ import json
 import threading
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.checked import digest_of, typed
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.idf.repeats import Repeats
@@ -49,10 +49,6 @@ class IdfKey:
 
     language: str = ""
     group: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return the key for messages."""
-        return " / ".join(word for word in (self.language, *self.group) if word) or "all rows"
 
 
 WHOLE = IdfKey()
@@ -145,18 +141,20 @@ class IdfTables:
 
     def to_bytes(self) -> bytes:
         """Return the tables as a file."""
-        if self.is_one:
-            return self.tables[WHOLE].to_bytes()
-        keys = sorted(self.tables)
-        listed = {
-            "corpus": self.corpus,
-            "group_columns": list(self.group_columns),
-            "without_table": self.without_table,
-            "tables": [{"language": key.language, "group": list(key.group)} for key in keys],
-        }
+        return self.tables[WHOLE].to_bytes() if self.is_one else self.set_to_bytes()
+
+    def set_to_bytes(self, **notes: Any) -> bytes:
+        """Return the tables as the file of several, with notes that `read_set` returns."""
+        keys = tuple(sorted(self.tables))
+        listed = _Listed(
+            corpus=self.corpus,
+            group_columns=self.group_columns,
+            without_table=self.without_table,
+            tables=keys,
+        )
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            _add(archive, _LIST, json.dumps(listed).encode())
+            _add(archive, _LIST, json.dumps({**asdict(listed), **notes}).encode())
             for number, key in enumerate(keys):
                 _add(archive, _name(number), self.tables[key].to_bytes())
         return _FIRST_LINE + buffer.getvalue()
@@ -171,7 +169,7 @@ class IdfTables:
         if not data.startswith(_FIRST_LINE):
             return cls.of(IdfTable.from_bytes(data, source))
         try:
-            return _read_set(data[len(_FIRST_LINE) :])
+            return read_set(data)[0]
         except Exception as error:
             raise IdfError(
                 f"{source} is not a set of idf tables of this project ({str(error)[:200]}); "
@@ -188,12 +186,35 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name), data)
 
 
-def _read_set(data: bytes) -> IdfTables:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        listed = load_json(_member(archive, _LIST, _MOST_LIST_BYTES))
-        keys, columns = _check_list(listed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """What the first member of a set says of the others."""
+
+    corpus: str
+    group_columns: tuple[str, ...]
+    without_table: int
+    tables: tuple[IdfKey, ...]
+
+    def __post_init__(self) -> None:
+        if self.without_table < 0:
+            raise ValueError("without_table is not a number of rows")
+        if len(self.tables) > MOST_TABLES:
+            raise ValueError(f"no list of at most {MOST_TABLES} tables")
+        if any(len(key.group) != len(self.group_columns) for key in self.tables):
+            raise ValueError("a table whose group is not one text for each column")
+        if len(set(self.tables)) != len(self.tables):
+            raise ValueError("two tables of one key")
+
+
+def read_set(data: bytes) -> tuple[IdfTables, dict[str, Any]]:
+    """Return the tables in the file of several, and its notes; any exception if it is damaged."""
+    with zipfile.ZipFile(io.BytesIO(data.removeprefix(_FIRST_LINE))) as archive:
+        notes = load_json(_member(archive, _LIST, _MOST_LIST_BYTES))
+        listed = typed(_Listed, notes)
+        if len(archive.namelist()) != 1 + len(listed.tables):
+            raise ValueError("other tables than are listed")
         tables, ids = {}, 0
-        for number, key in enumerate(keys):
+        for number, key in enumerate(listed.tables):
             name = _name(number)
             # Stored, so that no member is larger than the file.
             table = IdfTable.from_bytes(_member(archive, name, len(data)), name)
@@ -201,56 +222,20 @@ def _read_set(data: bytes) -> IdfTables:
             if ids > _MOST_IDS:
                 raise ValueError(f"more than {_MOST_IDS} token ids in all tables")
             tables[key] = table
-    return IdfTables(
+    found = IdfTables(
         tables=tables,
-        corpus=listed["corpus"],
-        group_columns=columns,
-        without_table=listed["without_table"],
+        corpus=listed.corpus,
+        group_columns=listed.group_columns,
+        without_table=listed.without_table,
     )
+    return found, notes
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     info = archive.getinfo(name)
-    _check_member(info, most)
-    return archive.read(info)
-
-
-def _check_member(info: zipfile.ZipInfo, most: int) -> None:
     if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
-        raise ValueError(f"{info.filename} is compressed, or larger than {most} bytes")
-
-
-def check_stored(data: bytes) -> None:
-    """Check that no member of an archive is compressed: then none is larger than the archive.
-
-    Raises:
-        ValueError: One is.
-    """
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for info in archive.infolist():
-            _check_member(info, len(data))
-
-
-def _check_list(listed: Any) -> tuple[list[IdfKey], tuple[str, ...]]:
-    columns, tables = listed["group_columns"], listed["tables"]
-    if not isinstance(listed["corpus"], str) or not _are_texts(columns):
-        raise ValueError("corpus or group_columns is not a text")
-    if type(listed["without_table"]) is not int or listed["without_table"] < 0:
-        raise ValueError("without_table is not a number of rows")
-    if not isinstance(tables, list) or len(tables) > MOST_TABLES:
-        raise ValueError(f"no list of at most {MOST_TABLES} tables")
-    for table in tables:
-        language, group = table["language"], table["group"]
-        if not isinstance(language, str) or not _are_texts(group) or len(group) != len(columns):
-            raise ValueError("a table whose language or group is not one text for each column")
-    keys = [IdfKey(table["language"], tuple(table["group"])) for table in tables]
-    if len(set(keys)) != len(keys):
-        raise ValueError("two tables of one key")
-    return keys, tuple(columns)
-
-
-def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+        raise ValueError(f"{name} is compressed, or larger than {most} bytes")
+    return archive.read(info)
 
 
 def load_idf(path: str) -> IdfTables:
@@ -267,6 +252,12 @@ def load_idf(path: str) -> IdfTables:
             "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
         ) from error
     return IdfTables.from_bytes(data, source=mask_credentials(path))
+
+
+@lru_cache(maxsize=256)
+def read_table(path: str) -> IdfTable:
+    """Read a table for all rows that a run has made for its own models, once a process."""
+    return IdfTable.from_bytes(read_bytes(path), mask_credentials(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

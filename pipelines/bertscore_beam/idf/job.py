@@ -37,8 +37,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, is_remote, join
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
-from bertscore_beam.files.versions import NOT_THERE, replace_version
-from bertscore_beam.files.write import write_atomically
+from bertscore_beam.files.versions import NOT_THERE, rename_or_copy, replace_version, sync_folders
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
@@ -112,8 +111,8 @@ class IdfPlan:
     """A counting run, checked and planned.
 
     `output` is a folder beside the table, for the files of the run; `table_file` is the table
-    there, which no other run writes. Each language has its own vocabulary; under "" is that of
-    all rows.
+    there, which no other run writes. `texts` are the input files of text. Each language has its
+    own vocabulary; under "" is that of all rows.
     """
 
     options: IdfOptions
@@ -121,15 +120,9 @@ class IdfPlan:
     table: str
     output: str
     vocabularies: Mapping[str, Vocabulary]
-    files: tuple[InputFile, ...]
+    texts: tuple[TextFile, ...]
     plan: Plan
     table_file: str = field(default_factory=lambda: f"table-{uuid.uuid4().hex}.npz")
-
-    @property
-    def texts(self) -> tuple[TextFile, ...]:
-        """The input files of text."""
-        fields = table_fields(self.options)
-        return texts_among(self.files, fields.named(), fields.lists)
 
     @property
     def is_too_small(self) -> bool:
@@ -199,8 +192,8 @@ def plan_idf(
         resources = Resources(workers=runner.expected_workers, imports=imports)
         return plan_inputs(files, fields=fields, target_rows=target_rows, resources=resources)
 
+    texts = texts_among(found, fields.named(), fields.lists)
     if import_texts is not None:
-        texts = texts_among(found, fields.named(), fields.lists)
         lacking = lacking_imports(imports, texts)
         with reaching("input", *options.input):
             check_before_import(planned, found, lacking)
@@ -217,7 +210,7 @@ def plan_idf(
         table=table,
         output=work_folder,
         vocabularies=vocabularies,
-        files=tuple(found),
+        texts=texts,
         plan=plan,
     )
 
@@ -357,17 +350,14 @@ def idf_phases(
 
 def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
-    plan = planned.plan
-    table_file, note_file = planned.table_file, note_path(planned.table_file)
-    if not folder.exists(table_file):
-        folder.delete(PLAN_FILE)
-        with worker_errors():
-            problem = from_json(folder.read(note_file))["problem"]
-        message = f"{problem}: no table was saved. Run the same command again."
-        return Outcome(status=BROKEN, warnings=(message,))
+    plan, table_file = planned.plan, planned.table_file
     with worker_errors():
-        counted, data = from_json(folder.read(note_file)), folder.read(table_file)
-        is_put = _put(planned, data)
+        counted = from_json(folder.read(note_path(table_file)))
+        is_put = not counted["problem"] and _put(planned, folder, folder.read(table_file))
+    if counted["problem"]:
+        folder.delete(PLAN_FILE)
+        message = f"{counted['problem']}: no table was saved. Run the same command again."
+        return Outcome(status=BROKEN, warnings=(message,))
     if not is_put:
         raise _exists_already_error(planned.options)
     _clean_up(folder)
@@ -385,14 +375,15 @@ def _conclude_idf(planned: IdfPlan, folder: OutputFolder) -> Outcome:
     )
 
 
-def _put(planned: IdfPlan, data: bytes) -> bool:
+def _put(planned: IdfPlan, folder: OutputFolder, data: bytes) -> bool:
     """Put the table in its place; False if another one is there, and is not to be replaced."""
     table, overwrite = planned.table, planned.options.overwrite
     if is_remote(table) and not overwrite:
         return replace_version(table, data, NOT_THERE)
     if not overwrite and exists(table):
         return read_bytes(table) == data
-    write_atomically(table, data, temporary_in=planned.output)
+    rename_or_copy(folder.path(planned.table_file), table)
+    sync_folders([table])
     return True
 
 

@@ -11,6 +11,7 @@ import pyarrow.csv as pa_csv
 
 from bertscore_beam.dump.census import Group
 from bertscore_beam.dump.languages import language_name
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
@@ -27,7 +28,6 @@ from bertscore_beam.records.groups import (
     group_rows,
     language_order,
     table_of_groups,
-    table_to_bytes,
 )
 from bertscore_beam.records.show_groups import show_groups
 from bertscore_beam.run.output import Outcome
@@ -57,7 +57,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         groups = group_rows(merged, options.confidence)
         if output is not None:
             table = table_of_groups(groups, by)
-            data = _csv(table) if ending == "csv" else table_to_bytes(table)
+            data = _csv(table) if ending == "csv" else write_part(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [described(row, by) for row in groups]

@@ -54,15 +54,6 @@ class ReusableRun:
         return {"folder": self.shown, "run": self.run}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatedRun:
-    """A scoring run that a pattern has found, done or not."""
-
-    started: float
-    root: str
-    notes: RunNotes
-
-
 def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[ReusableRun | None, str]:
     """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
 
@@ -125,14 +116,13 @@ def _open(root: str, output: str) -> ReusableRun:
             "folder of `score`. Check the path, or write latest:PATTERN to use a run only if there "
             "is one."
         )
-    return _source(folder, notes)
+    return _source(notes)
 
 
-def _latest(runs: Sequence[DatedRun], output: str) -> ReusableRun | None:
-    for candidate in reversed(runs):
-        folder = OutputFolder(candidate.root)
-        if candidate.root != output and successful_run(folder) is not None:
-            return _source(folder, candidate.notes)
+def _latest(runs: Sequence[RunNotes], output: str) -> ReusableRun | None:
+    for notes in reversed(runs):
+        if notes.root != output and successful_run(OutputFolder(notes.root)) is not None:
+            return _source(notes)
     return None
 
 
@@ -149,7 +139,7 @@ def _left_out(errors: Mapping[str, Exception]) -> str:
     return note
 
 
-def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], str]:
+def scoring_runs(pattern: str, option: str) -> tuple[list[RunNotes], str]:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
 
     If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
@@ -170,13 +160,13 @@ def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], str]:
         )
     paths = (match.path for match in searched.found if match.trouble is None)
     roots = [absolute(path.removesuffix(RUN_FILE).rstrip("/")) for path in paths]
-    runs: list[DatedRun] = []
+    runs: list[RunNotes] = []
     errors: dict[str, Exception] = {}
     for root, notes in zip(roots, in_parallel(_notes_in, roots), strict=True):
         if isinstance(notes, Exception):
             errors[root] = notes
         elif notes is not None and notes.started is not None:
-            runs.append(DatedRun(started=notes.started, root=root, notes=notes))
+            runs.append(notes)
     by_date = _are_dated(runs)
     runs.sort(
         key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
@@ -191,7 +181,7 @@ def _notes_in(root: str) -> RunNotes | Exception | None:
         return error
 
 
-def _are_dated(runs: Sequence[DatedRun]) -> bool:
+def _are_dated(runs: Sequence[RunNotes]) -> bool:
     return all(folder_date(run.root) is not None for run in runs)
 
 
@@ -207,12 +197,12 @@ def folder_date(root: str) -> date | None:
     return dates.pop() if len(dates) == 1 else None
 
 
-def _source(folder: OutputFolder, notes: RunNotes) -> ReusableRun:
+def _source(notes: RunNotes) -> ReusableRun:
     stated = filter(None, (notes.signature, *notes.signatures.values()))
     return ReusableRun(
-        root=folder.root,
+        root=notes.root,
         run=notes.run,
-        is_done=successful_run(folder) is not None,
+        is_done=successful_run(OutputFolder(notes.root)) is not None,
         signatures=tuple(dict.fromkeys(stated)),
     )
 

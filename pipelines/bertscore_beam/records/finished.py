@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, groupby
 from operator import attrgetter
@@ -62,6 +62,7 @@ class RunNotes:
         options: Its options.
         signature: How all rows were scored; None where that depends on their language.
         signatures: How the rows of each language were scored.
+        root: Its folder.
     """
 
     run: str
@@ -70,6 +71,7 @@ class RunNotes:
     options: StatedOptions = field(default_factory=StatedOptions)
     signature: str | None = None
     signatures: dict[str, str] = field(default_factory=dict)
+    root: str = ""
 
     @property
     def fields(self) -> TableFields:
@@ -267,7 +269,7 @@ def read_notes(source: OutputFolder) -> RunNotes | None:
         content = run_from_json(source, source.read(RUN_FILE))
         identity = content.get("identity")
         is_of_another = isinstance(identity, dict) and "command" in identity
-        return None if is_of_another else _notes_of(content)
+        return None if is_of_another else replace(_notes_of(content), root=source.root)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:

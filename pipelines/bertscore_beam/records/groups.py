@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import (
@@ -26,6 +25,7 @@ from bertscore_beam.dump.census import (
     groups_of,
 )
 from bertscore_beam.dump.languages import is_code, language_name, language_of
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
 from bertscore_beam.files.read import in_parallel
@@ -466,13 +466,6 @@ def _type_of(name: str) -> pa.DataType:
     return pa.int64() if is_whole else pa.float64()
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
-    """Return a table as a Parquet file; equal tables give equal bytes."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue())
-
-
 def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
     groups = [row for row in rows if row.group != WHOLE]
     return {
@@ -552,7 +545,7 @@ def groups_to_bytes(rows: Sequence[GroupRow], by: Sequence[str]) -> tuple[bytes,
     """
     if not by or (len(rows) < 2 and rows[0].values["rows"]):
         return b"", {}
-    return table_to_bytes(table_of_groups(rows, by)), {"groups": _summary_of_groups(rows, by)}
+    return write_part(table_of_groups(rows, by)), {"groups": _summary_of_groups(rows, by)}
 
 
 def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:

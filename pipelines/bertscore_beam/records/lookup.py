@@ -24,12 +24,12 @@ from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     VALUES,
-    RowScores,
+    ScoreTable,
     SignedRows,
     read_row_scores,
     reasons_of,
 )
-from bertscore_beam.records.score_tables import ScoreTable, ScoreTables
+from bertscore_beam.records.score_tables import ScoreTables
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import event
 from bertscore_core.errors import InputError, SignatureError
@@ -57,54 +57,41 @@ class FoundRows:
     reasons: npt.NDArray[np.object_]
     failures: int = 0
 
-    @classmethod
-    def none(cls, rows: int) -> "FoundRows":
-        """Return that nothing was found."""
-        values = np.zeros(rows, dtype=VALUES)
-        return cls(
-            found=np.zeros(rows, dtype=np.bool_),
-            values=values,
-            reasons=np.full(rows, None, dtype=object),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WantedRows:
+class WantedRows(FoundRows):
     """Rows that are looked up, by digests of the shape (N, 2), and what has been found of them."""
 
     digests: Digests
     signed: SignedRows
-    result: FoundRows
 
     def missing(self) -> npt.NDArray[np.int64]:
         """Return the rows that can be scored and are not found yet."""
         rows: npt.NDArray[np.int64] = np.flatnonzero(
-            ~self.result.found & (self.signed.codes != NO_SETTING)
+            ~self.found & (self.signed.codes != NO_SETTING)
         )
         return rows
 
     def take(
-        self, part: RowScores, rows: npt.NDArray[np.int64], of_part: npt.NDArray[np.int64]
-    ) -> None:
-        """Take those of the rows `of_part` of a part that are equal to the rows wanted."""
-        codes = equal_settings(part.signed.signatures, self.signed.signatures)
-        equal = (
-            (part.digests[of_part] == self.digests[rows]).all(axis=1)
-            & (codes[part.signed.codes[of_part]] == self.signed.codes[rows])
+        self, rows: npt.NDArray[np.int64], table: ScoreTable, places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Take the scores at places of a table, where they are those of the rows wanted: which?"""
+        entries = np.asarray(table.entries[places])
+        codes = equal_settings(table.signatures, self.signed.signatures)
+        equal: npt.NDArray[np.bool_] = (
+            (entries["high"] == self.digests[rows, 0])
+            & (entries["low"] == self.digests[rows, 1])
+            & (codes[entries["setting"]] == self.signed.codes[rows])
             & (self.signed.codes[rows] != NO_SETTING)
-            & part.scored[of_part]
-            & ~self.result.found[rows]
+            & ~np.isnan(entries["raw_precision"])
+            & ~self.found[rows]
         )
-        self.put(rows[equal], part.values[of_part[equal]], part.reasons)
-
-    def put(
-        self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
-    ) -> None:
-        """Take the scores of rows."""
+        rows, entries = rows[equal], entries[equal]
         for name in VALUES.names or ():
-            self.result.values[name][rows] = values[name]
-        self.result.reasons[rows] = reasons_of(values["reason"], reasons)
-        self.result.found[rows] = True
+            self.values[name][rows] = entries[name]
+        self.reasons[rows] = reasons_of(entries["reason"], table.reasons)
+        self.found[rows] = True
+        return equal
 
 
 class PartsOfInput:
@@ -138,27 +125,26 @@ class PartsOfInput:
         first = max(0, int(np.searchsorted(self._starts, positions[0], side="right")) - 1)
         stop = int(np.searchsorted(self._starts, positions[-1], side="right"))
         starts = self._starts[first:stop].tolist()
-        parts: list[tuple[int, RowScores]] = []
+        parts: list[tuple[int, ScoreTable]] = []
         problems: list[str] = []
         read = partial(self._read, positions[0])
         for start, part in zip(starts, in_parallel(read, starts, _READERS), strict=True):
             if isinstance(part, str):
                 problems.append(part)
-            elif part:
+            elif part is not None:
                 parts.append((start, part))
         for start, part in parts:
             inner = positions - start
-            inside = np.flatnonzero((inner >= 0) & (inner < len(part)))
-            wanted.take(part, inside, inner[inside])
+            inside = np.flatnonzero((inner >= 0) & (inner < len(part.entries)))
+            wanted.take(inside, part, inner[inside])
         for _, part in parts:
             rows = wanted.missing()
             if len(rows):
-                order = np.argsort(part.digests[:, 0], kind="stable")
-                places = np.searchsorted(part.digests[order, 0], wanted.digests[rows, 0])
-                wanted.take(part, rows, order[np.minimum(places, len(part) - 1)])
+                order = np.argsort(part.entries["high"], kind="stable")
+                _search(wanted, rows, replace(part, entries=part.entries[order]))
         return problems
 
-    def _read(self, position: int, start: int) -> RowScores | str | None:
+    def _read(self, position: int, start: int) -> ScoreTable | str | None:
         """Read a part that begins somewhere, unless it ends before a position."""
         path = self._folder.path(part_name(self._input, start))
         try:
@@ -181,16 +167,15 @@ def look_up_in_tables(
         if isinstance(table, str):
             problems.append(table)
             continue
-        _take_from_table(wanted, rows, table)
-        rows = rows[~wanted.result.found[rows]]
+        _search(wanted, rows, table)
+        rows = rows[~wanted.found[rows]]
         if not len(rows):
             break
     return problems
 
 
-def _take_from_table(wanted: WantedRows, rows: npt.NDArray[np.int64], table: ScoreTable) -> None:
-    """Search a table for rows in the order of their digests, and take the scores it has."""
-    codes = equal_settings(table.signatures, wanted.signed.signatures)
+def _search(wanted: WantedRows, rows: npt.NDArray[np.int64], table: ScoreTable) -> None:
+    """Search a sorted table for rows, and take the scores it has."""
     highs = table.entries["high"]
     places = np.searchsorted(highs, wanted.digests[rows, 0], side="left")
     # More than once only where digests share their high half, or for several settings.
@@ -200,11 +185,7 @@ def _take_from_table(wanted: WantedRows, rows: npt.NDArray[np.int64], table: Sco
         rows, places = rows[is_hit], places[is_hit]
         if not len(rows):
             return
-        entries = np.asarray(table.entries[places])
-        equal = (entries["low"] == wanted.digests[rows, 1]) & (
-            codes[entries["setting"]] == wanted.signed.codes[rows]
-        )
-        wanted.put(rows[equal], entries[equal], table.reasons)
+        equal = wanted.take(rows, table, places)
         rows, places = rows[~equal], places[~equal] + 1
 
 
@@ -223,9 +204,14 @@ def find_rows(
         digests: Digests of their texts. Shape (N, 2).
         signed: How they are to be scored.
     """
-    result = FoundRows.none(len(positions))
-    wanted = WantedRows(digests=digests, signed=signed, result=result)
-    failures = 0
+    rows, failures = len(positions), 0
+    wanted = WantedRows(
+        digests=digests,
+        signed=signed,
+        found=np.zeros(rows, dtype=np.bool_),
+        values=np.zeros(rows, dtype=VALUES),
+        reasons=np.full(rows, None, dtype=object),
+    )
     for look_up in places:
         problems: list[str] = []
         try:
@@ -238,7 +224,7 @@ def find_rows(
         if problems:
             failures += len(problems)
             logger.warning(event("not_reused", reason=mask_credentials(problems[0])))
-    return replace(result, failures=failures)
+    return replace(wanted, failures=failures)
 
 
 @lru_cache(maxsize=64)

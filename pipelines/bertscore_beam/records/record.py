@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import (
@@ -22,6 +23,7 @@ from bertscore_beam.dump.parquet import (
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import from_json, to_json, typed
 from bertscore_beam.files.listing import Stored
+from bertscore_beam.files.read import RemoteFile
 from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
@@ -126,13 +128,6 @@ class PartRecord:
         """Where the part begins in its file: `Split.row_offset` of its split."""
         return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
 
-    @property
-    def texts_digest(self) -> str:
-        """Identifies the texts of the part and how they were scored."""
-        labels = [f"-{name}:{rows.label}" for name, rows in sorted(self.languages.items())]
-        texts = f"{self.digests.candidates}-{self.digests.references}"
-        return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
-
     def to_json(self) -> bytes:
         """Return the record as JSON, without what is known of its part beside."""
         content = asdict(self)
@@ -233,16 +228,19 @@ def read_record(
     try:
         path, version = folder.path(staged or name or ""), told_version(stored)
         with open_parquet(path, size=stored.size, version=version) as (file, source):
-            data = (file.metadata.metadata or {}).get(RECORD_KEY)
-            record = None if data is None else record_from_json(data)
+            record = sealed_record(file, source)
             if record is None or name not in (None, record.part_name):
-                return None
-            if not is_sealed(file, source):
                 return None
             digest = source_footer_digest(source)
     except (InputError, FileNotFoundError):
         return None
     return replace(record, part_bytes=stored.size, footer_digest=digest, staged=staged)
+
+
+def sealed_record(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> PartRecord | None:
+    """Return the record of an open part; None if it is no part, or its footer is damaged."""
+    data = (file.metadata.metadata or {}).get(RECORD_KEY, b"")
+    return record_from_json(data) if is_sealed(file, source) else None
 
 
 def told_version(stored: Stored) -> str:
@@ -256,10 +254,20 @@ def is_whole(folder: OutputFolder, record: PartRecord) -> bool:
     Raises:
         OSError: It cannot be reached.
     """
-    path, digest = folder.path(record.file), record.footer_digest
+    known: dict[str, Any] = {"size": record.part_bytes, "footer": record.footer_digest}
+    return rows_in(folder.path(record.file), **known) == record.num_rows
+
+
+def rows_in(path: str, **known: Any) -> int:
+    """Read a Parquet file to its end, and count its rows; -1 if it is damaged or not there.
+
+    `known` are arguments of `open_parquet`.
+
+    Raises:
+        OSError: It cannot be reached.
+    """
     try:
-        with open_parquet(path, size=record.part_bytes, whole=True, footer=digest) as (file, _):
-            rows = sum(len(batch) for batch in file.iter_batches())
+        with open_parquet(path, whole=True, **known) as (file, _):
+            return sum(len(batch) for batch in file.iter_batches())
     except (InputError, FileNotFoundError):
-        return False
-    return rows == record.num_rows
+        return -1

@@ -13,12 +13,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel
-from bertscore_beam.records.record import PartRecord, is_whole, read_record, record_of
+from bertscore_beam.records.record import PartRecord, is_whole, read_record, record_of, rows_in
 from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER, REJECTS_FOLDER, rows_path
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
@@ -30,7 +29,6 @@ from bertscore_beam.run.publication import (
     staged_name,
     staged_parts,
 )
-from bertscore_core.errors import InputError
 
 IDF_FILE = "_manifest/idf.npz"
 GROUPS_FILE = "_groups.pq"
@@ -225,11 +223,7 @@ def is_whole_with(folder: OutputFolder, record: PartRecord, below: str = "") -> 
     if record.summary.scored == record.summary.rows:
         return True
     name = rejects_beside(record.staged, below) if record.staged else rows_path(record.part_name)
-    try:
-        with open_parquet(folder.path(name), whole=True) as (file, _):
-            return sum(len(batch) for batch in file.iter_batches()) > 0
-    except (InputError, FileNotFoundError):
-        return False
+    return rows_in(folder.path(name)) > 0
 
 
 def place_of(part_name: str) -> str:

@@ -158,44 +158,33 @@ def language_identity(settings: SettingsByLanguage) -> dict[str, str]:
     }
 
 
-def with_known_languages(
-    identity: Mapping[str, str], previous_run: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """Return the identity of a run, with the languages that only earlier runs of the folder had.
-
-    They stay in the folder's record, so that a language that comes back with another setting is
-    noticed.
-    """
-    before = (previous_run or {}).get("identity")
-    known = before if isinstance(before, dict) and "language_column" in identity else {}
-    return {name: text for name, text in known.items() if name.startswith(_LANGUAGE)} | dict(
-        identity
-    )
-
-
 CORPUS = "corpus"
 """Begins the name of idf tables that are counted. It is all of it before the rows are known."""
 _CORPUS = re.compile(rf"(^|\|idf:){CORPUS}@\w+")
 
 
-def comparable(
+def with_languages_of_both(
     previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]
-) -> Mapping[str, Any] | None:
-    """Return an earlier run with the languages of this run: those that it lacks as they are now.
+) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
+    """Return an earlier run and the identity of this one, each with the languages of both.
 
-    A corpus whose rows are not known yet counts as that of the earlier run.
+    Languages that only earlier runs of the folder had stay in its record, so that one that comes
+    back with another setting is noticed. A corpus whose rows are not known yet counts as that of
+    the earlier run.
     """
-    before = (previous_run or {}).get("identity")
+    now, before = dict(identity), (previous_run or {}).get("identity")
     if previous_run is None or not isinstance(before, dict):
-        return previous_run
-    if identity["idf"] == CORPUS:
-        named = {name for name in before if name == "idf" or name.startswith(_LANGUAGE)}
+        return previous_run, now
+    earlier = {name: text for name, text in before.items() if name.startswith(_LANGUAGE)}
+    if "language_column" in now:
+        now = earlier | now
+    if now["idf"] == CORPUS:
+        named = before.keys() & {"idf", *earlier}
         texts = {name: _CORPUS.sub(rf"\1{CORPUS}", str(before[name])) for name in named}
-        before = before | {name: text for name, text in texts.items() if text == identity.get(name)}
-    if "language_column" not in before:
-        return {**previous_run, "identity": before}
-    added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}
-    return {**previous_run, "identity": {**added, **before}}
+        before = before | {name: text for name, text in texts.items() if text == now.get(name)}
+    if "language_column" in before:
+        before = {name: now[name] for name in now if name.startswith(_LANGUAGE)} | before
+    return {**previous_run, "identity": before}, now
 
 
 def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:

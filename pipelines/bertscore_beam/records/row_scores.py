@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.digests import Digests, digests_in
-from bertscore_beam.dump.parquet import SETTINGS_KEY, fetch_columns, is_sealed, open_parquet
+from bertscore_beam.dump.digests import digests_in
+from bertscore_beam.dump.parquet import SETTINGS_KEY, fetch_columns, open_parquet
 from bertscore_beam.files.listing import Stored
-from bertscore_beam.records.record import RECORD_KEY, record_from_json, told_version
+from bertscore_beam.records.record import sealed_record, told_version
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
 
@@ -109,29 +109,27 @@ class SignedRows:
         return cls(codes=codes, signatures=signatures)
 
 
+ENTRY = np.dtype(
+    [("high", "<u8"), ("low", "<u8")]
+    + [(name, VALUES[name]) for name in VALUES.names or ()]
+    + [("setting", "<u2")]
+)
+"""What is known of a row: its digest, its scores, and codes of its reason and settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowScores:
-    """Rows with their scores before rescaling.
+class ScoreTable:
+    """Rows with their scores before rescaling: those of a part, or of several, sorted by digest.
 
     Attributes:
-        digests: Digests of their texts. Shape (N, 2).
-        values: What is known of each. Shape (N,), of the type `VALUES`.
-        reasons: The words that `values["reason"]` stands for.
+        entries: Of the type `ENTRY`. Shape (N,).
+        signatures: What `setting` in an entry stands for.
+        reasons: What `reason` in an entry stands for.
     """
 
-    digests: Digests
-    values: npt.NDArray[np.void]
-    signed: SignedRows
+    entries: npt.NDArray[np.void]
+    signatures: tuple[str, ...]
     reasons: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def scored(self) -> npt.NDArray[np.bool_]:
-        """Rows with scores. Shape (N,)."""
-        scored: npt.NDArray[np.bool_] = ~np.isnan(self.values["raw_precision"])
-        return scored
 
 
 def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:
@@ -160,7 +158,7 @@ def values_in(scores: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.void], lis
     return values, words
 
 
-def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> RowScores | None:
+def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> ScoreTable | None:
     """Read the scores of a part: its footer is sealed, and its pages have checksums.
 
     None if it was made of fewer rows of the input than `least`.
@@ -172,8 +170,8 @@ def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> RowScores |
     try:
         with open_parquet(path, size=stored.size, version=told_version(stored)) as (file, source):
             notes = file.metadata.metadata or {}
-            record = record_from_json(notes[RECORD_KEY])
-            if record is None or not is_sealed(file, source):
+            record = sealed_record(file, source)
+            if record is None:
                 raise ValueError("a footer without its seal")
             if record.rows_read < least:
                 return None
@@ -184,12 +182,13 @@ def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> RowScores |
         values, reasons = values_in({name: table[name].combine_chunks() for name in names})
         if len(values) != record.num_rows:
             raise ValueError(f"{len(values)} rows for {record.num_rows}")
-        return RowScores(
-            digests=digests_in(table[columns.KEY]),
-            values=values,
-            signed=SignedRows.of_note(notes[SETTINGS_KEY.encode()], len(values)),
-            reasons=tuple(reasons),
-        )
+        signed = SignedRows.of_note(notes[SETTINGS_KEY.encode()], len(values))
+        entries = np.empty(len(values), dtype=ENTRY)
+        entries["high"], entries["low"] = digests_in(table[columns.KEY]).T
+        entries["setting"] = signed.codes
+        for name in VALUES.names or ():
+            entries[name] = values[name]
+        return ScoreTable(entries=entries, signatures=signed.signatures, reasons=tuple(reasons))
     except (InputError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
             f"{path!r} does not hold the scores of rows: got {error}; expected a part as "

@@ -29,16 +29,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import check_is_regular, in_parallel, read_bytes
 from bertscore_beam.records.records import all_records
 from bertscore_beam.records.row_scores import (
+    ENTRY,
     NO_REASON,
     NO_SETTING,
-    VALUES,
-    RowScores,
+    ScoreTable,
     read_row_scores,
 )
 from bertscore_beam.run.folder import OutputFolder
@@ -49,13 +50,6 @@ TABLES_FOLDER = "_work/earlier"
 
 TABLE_ROWS = 500_000
 """Most rows of a table, if no part has more: 28 MB. To make it takes up to 150 MB."""
-
-ENTRY = np.dtype(
-    [("high", "<u8"), ("low", "<u8")]
-    + [(name, VALUES[name]) for name in VALUES.names or ()]
-    + [("setting", "<u2")]
-)
-"""What a table knows of a row: its digest, its scores, and codes of its reason and settings."""
 
 HELD_BYTES = 8 * 2**30
 """Most bytes of tables that a process fetches from an object store: 150 million rows."""
@@ -72,34 +66,17 @@ _HEAD = _DIGEST + ENTRY["high"].itemsize
 """Bytes before the entries: a digest, and how many there are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ScoreTable:
-    """The scores of some parts, sorted by digest and setting, each once.
-
-    Attributes:
-        entries: Of the type `ENTRY`.
-        signatures: What `setting` in an entry stands for.
-        reasons: What `reason` in an entry stands for.
-    """
-
-    entries: npt.NDArray[np.void]
-    signatures: tuple[str, ...]
-    reasons: tuple[str, ...]
-
-
-def table_to_bytes(parts: Sequence[RowScores]) -> bytes:
+def table_to_bytes(parts: Sequence[ScoreTable]) -> bytes:
     """Sort the scored rows of parts; of equal texts and settings the first counts."""
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     pieces = [np.empty(0, dtype=ENTRY)]
-    for rows in parts:
-        entries = np.empty(len(rows), dtype=ENTRY)
-        entries["high"], entries["low"] = rows.digests.T
-        for name in VALUES.names or ():
-            entries[name] = rows.values[name]
-        entries["reason"] = _renumbered(rows.values["reason"], rows.reasons, reasons)
-        entries["setting"] = _renumbered(rows.signed.codes, rows.signed.signatures, signatures)
-        pieces.append(entries[rows.scored & (entries["setting"] != NO_SETTING)])
+    for part in parts:
+        has_scores = ~np.isnan(part.entries["raw_precision"])
+        entries = part.entries[has_scores & (part.entries["setting"] != NO_SETTING)]
+        entries["reason"] = _renumbered(entries["reason"], part.reasons, reasons)
+        entries["setting"] = _renumbered(entries["setting"], part.signatures, signatures)
+        pieces.append(entries)
     if len(signatures) > NO_SETTING or len(reasons) > NO_REASON:
         raise ValueError("more settings than codes")
     entries = np.concatenate(pieces)
@@ -162,9 +139,7 @@ def list_earlier(folder: OutputFolder, source: OutputFolder) -> str:
             "rows": pa.array([record.num_rows for record in records], pa.int64()),
         }
     )
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    data = bytes(sink.getvalue())
+    data = write_part(table)
     name = f"{TABLES_FOLDER}/{digest_of(data)}.pq"
     folder.write(name, data)
     return name
@@ -246,7 +221,7 @@ class ScoreTables:
     def _make(self, number: int) -> list[str]:
         """Make a table; return what is wrong with parts that are left out of it."""
 
-        def read(named: tuple[str, int]) -> RowScores | str | None:
+        def read(named: tuple[str, int]) -> ScoreTable | str | None:
             name, size = named
             try:
                 return read_row_scores(self._source.path(name), Stored(size, "", ""))
@@ -254,7 +229,7 @@ class ScoreTables:
                 return str(error)
 
         parts = [*in_parallel(read, self._chunks[number].parts, _READERS, waiting=0)]
-        data = table_to_bytes([part for part in parts if isinstance(part, RowScores)])
+        data = table_to_bytes([part for part in parts if isinstance(part, ScoreTable)])
         self._folder.write(self._name(number), data)
         return [part for part in parts if isinstance(part, str)]
 

@@ -222,29 +222,22 @@ def summarize(
         "complete": complete,
         "success": complete and all(passed.values()),
         "failed_gates": [name for name, is_passed in passed.items() if not is_passed],
-        "rows": summary.rows,
+        **described_sums(summary),
+        "rejected": unscored,
         "input_rows": input_rows,
         "planned_rows": rows,
-        "scored": summary.scored,
-        "rejected": unscored,
         "reused": total.reused,
         "reuse_failures": total.reuse_failures,
         "replaced": max(start.rows_at_risk - new.kept_rows - untouched_rows, 0),
         "reject_fraction": share,
-        "truncated": summary.truncated,
         "truncated_fraction": summary.truncated_fraction,
         "windowed": summary.windowed,
-        **summary.unknown.described(),
         "mostly_unknown": mostly_unknown,
         **asdict(gates),
-        "reasons": dict(sorted(summary.reasons.items())),
         "other_scripts": total.other_scripts,
         "tokenized": total.tokenized,
         "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
-        **described_means(summary),
-        "clipped": summary.clipped,
-        "caveats": plain_caveats(summary),
         "parts": total.parts,
         "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
@@ -265,17 +258,25 @@ def summarize(
     }
 
 
-def described_means(summary: ScoreSummary) -> dict[str, float | None]:
-    """Return corpus precision, recall and F1 as plain values: None without a scored row."""
+def described_sums(summary: ScoreSummary) -> dict[str, Any]:
+    """Return sums over rows as plain values: means, which are None without a scored row, and more.
+
+    The caveats are those of means without an interval.
+    """
     means = summary.means.tolist() if summary.scored else [None] * len(MEASURES)
-    return dict(zip(MEASURES, means, strict=True))
-
-
-def plain_caveats(summary: ScoreSummary) -> list[dict[str, Any]]:
-    """Return the caveats of means, as plain values: a summary has no interval."""
     given = summary.unknown, summary.clipped
-    found = caveats_of_values(*given, reasoning=summary.reasoning_fraction)
-    return [asdict(own) for own in found]
+    caveats = caveats_of_values(*given, reasoning=summary.reasoning_fraction)
+    return {
+        "rows": summary.rows,
+        "scored": summary.scored,
+        "rejected": summary.rejected,
+        "reasons": dict(sorted(summary.reasons.items())),
+        "truncated": summary.truncated,
+        **summary.unknown.described(),
+        **dict(zip(MEASURES, means, strict=True)),
+        "clipped": summary.clipped,
+        "caveats": [asdict(own) for own in caveats],
+    }
 
 
 _ALL_ROWS = "all rows"
@@ -306,19 +307,10 @@ def summary_of_languages(total: Totals, signatures: Mapping[str, str]) -> dict[s
     """
     return {
         language_name(language): {
-            "rows": summary.rows,
-            "scored": summary.scored,
-            "rejected": summary.rejected,
-            "reasons": dict(sorted(summary.reasons.items())),
-            "truncated": summary.truncated,
-            **summary.unknown.described(),
-            **described_means(summary),
-            "clipped": summary.clipped,
-            "caveats": plain_caveats(summary),
+            **described_sums(total.languages[language]),
             "signature": signatures.get(language),
         }
         for language in by_name(total.languages)
-        for summary in (total.languages[language],)
     }
 
 

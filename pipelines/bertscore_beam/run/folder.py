@@ -14,9 +14,9 @@ from typing import Any
 
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import Stored, each_file, each_stored, list_files
+from bertscore_beam.files.listing import Stored, each_stored, list_files
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_each, read_if_there
+from bertscore_beam.files.read import NoFileError, exists, in_parallel, read_bytes, read_if_there
 from bertscore_beam.files.versions import (
     delete_version,
     read_version,
@@ -83,10 +83,6 @@ class OutputFolder:
         """Return the size of each file below a folder, by its path below that folder."""
         return list_files(self.path(below), suffix=suffix)
 
-    def each_file(self) -> Iterator[tuple[str, int]]:
-        """Yield all files and their sizes as they are listed."""
-        return each_file(self.root)
-
     def each_stored(self, below: str = "") -> Iterator[tuple[str, Stored]]:
         """Yield all files below a folder, with sizes and versions, as they are listed."""
         return each_stored(self.path(below))
@@ -101,7 +97,7 @@ class OutputFolder:
 
     def read_each(self, names: Iterable[str]) -> Iterator[bytes | None]:
         """Read several files at once, in order; None for each that is not there."""
-        return read_each(map(self.path, names))
+        return in_parallel(read_if_there, map(self.path, names))
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing, damaged, or a FIFO."""

@@ -280,7 +280,7 @@ def _pool_of(runner: Runner) -> Pool | None:
 
 
 def _own_files(folder: OutputFolder) -> Iterator[str]:
-    return (name for name, _ in folder.each_file() if name not in (LOCK_FILE, LEASE_FILE))
+    return (name for name, _ in folder.each_stored() if name not in (LOCK_FILE, LEASE_FILE))
 
 
 def _with_restarts(outcome: output.Outcome) -> output.Outcome:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from bertscore_beam.files.listing import each_file
+from bertscore_beam.files.listing import each_stored
 from bertscore_beam.run import activity
 from bertscore_beam.run.output import format_duration
 
@@ -72,7 +72,7 @@ class RunProgress:
         """Look at the files and the reports."""
         began = time.monotonic()
         state = activity.snapshot()
-        names = (name for name, _ in each_file(self._folder))
+        names = (name for name, _ in each_stored(self._folder))
         if self._expected.has_stems:
             names = (name.partition(".")[0] for name in names)
         there = dict.fromkeys(names, 1.0)

@@ -532,6 +532,6 @@ def sweep(folder: OutputFolder, keep: Collection[str] = ()) -> None:
     if not is_remote(folder.root):
         keep = (LOCK_FILE, PUBLISHING_FILE, LEASE_FILE, *keep)
         with publishing(folder.root):
-            staged = (name for name, _ in folder.each_file() if name.startswith(f"{WORK_FOLDER}/"))
+            staged = (f"{WORK_FOLDER}/{name}" for name, _ in folder.each_stored(WORK_FOLDER))
             folder.delete(*(name for name in staged if name not in keep))
         folder.delete_empty_folders()

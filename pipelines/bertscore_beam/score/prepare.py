@@ -38,12 +38,11 @@ from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
     FolderDiff,
     check_same_job,
-    comparable,
     compare_with_plan,
     input_of,
     job_identity,
     language_identity,
-    with_known_languages,
+    with_languages_of_both,
 )
 from bertscore_beam.records.same_texts import check_same_texts
 from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf, check_groups
@@ -361,9 +360,9 @@ def _same_run(
     )
     digest = identity_digest(identity)
     before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
-    previous = None if options.overwrite else before
-    identity = with_known_languages(identity | language_identity(settings), previous)
-    check_same_run(comparable(previous, identity), identity)
+    previous: Mapping[str, Any] | None = None if options.overwrite else before
+    previous, identity = with_languages_of_both(previous, identity | language_identity(settings))
+    check_same_run(previous, identity)
     return identity, digest, before
 
 

@@ -44,7 +44,7 @@ from bertscore_beam.records.records import (
 )
 from bertscore_beam.records.rejects import FILES_FILE, rows_path
 from bertscore_beam.records.show_groups import show_groups_scored
-from bertscore_beam.records.summary import RunStart, Totals, described_means, plain_caveats
+from bertscore_beam.records.summary import RunStart, Totals, described_sums
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import Run
@@ -301,10 +301,8 @@ def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None)
 def _summary(spec: RescaleSpec, total: ScoreSummary) -> dict[str, Any]:
     return {
         **spec.source.summary.content,
-        **described_means(total),
-        "clipped": total.clipped,
-        "caveats": plain_caveats(total),
-        **total.unknown.described(),
+        **described_sums(total),
+        "rejected": spec.source.summary.content["rejected"],
         "seconds": round(max(time.time() - spec.start.started, 0.0), 3),
         "pairs_per_second": None,
         "signature": spec.signature.format(),

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
@@ -22,7 +23,6 @@ from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
-from bertscore_beam.records.groups import table_to_bytes
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -206,7 +206,7 @@ def _write_parts(plan: TunePlan, folder: OutputFolder) -> None:
                 "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
                 "group": judgements.groups[rows],
             }
-            folder.write(part.path, table_to_bytes(pa.table(columns)))
+            folder.write(part.path, write_part(pa.table(columns)))
 
 
 def _score_with_model(

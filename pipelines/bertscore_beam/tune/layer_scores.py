@@ -3,13 +3,13 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.parquet import open_kept
-from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.idf_tables import read_table
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.loading import load_scorer
@@ -80,7 +80,7 @@ class ScoreParts:
     def _score(self, scorer: BertScorer, part: Part) -> Iterator[str]:
         with open_kept(self.folder.path(part.path), _CURE) as file:
             table = file.read()
-        idf = [_read_idf(self.folder, path) for path in self.idf]
+        idf = [read_table(self.folder.path(path)) for path in self.idf]
         work, path = Work(), self.name(part)
         with activity.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
             scores = _score_part(scorer, table, idf, self.weightings, work)
@@ -117,8 +117,3 @@ def _score_part(
             own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
             values[number][..., rows] = own_values
     return values
-
-
-@lru_cache(maxsize=256)
-def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
-    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))

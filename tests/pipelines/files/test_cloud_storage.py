@@ -8,7 +8,7 @@ from google.api_core.exceptions import PreconditionFailed
 from google.cloud import storage
 
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.read import open_source, read_bytes, read_each
+from bertscore_beam.files.read import in_parallel, open_source, read_bytes, read_if_there
 from bertscore_beam.files.write import copy_atomically, write_atomically
 from tests.support.cloud_storage import cloud_storage
 from tests.support.faults import FaultRule
@@ -92,6 +92,6 @@ def test_a_store_that_errs_now_and_then_loses_nothing(served, kinds):
     paths = [f"gs://bucket/{number}" for number in range(20)]
     for path in paths:
         write_atomically(path, path.encode())
-    assert list(read_each(paths)) == [path.encode() for path in paths]
+    assert list(in_parallel(read_if_there, paths)) == [path.encode() for path in paths]
     assert list(list_files("gs://bucket")) == sorted(path[12:] for path in paths)
     assert faults.happened.total() >= 3

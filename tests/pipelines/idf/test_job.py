@@ -96,8 +96,8 @@ def test_of_two_runs_on_one_table_in_a_store_each_puts_its_own_or_none(dump, buc
             with pytest.raises((JobFailedError, ConfigError)):
                 _conclude_idf(planned[1 - first], folder)
             assert read_bytes(table) == before[first]
-            assert not _put(planned[1 - first], before[1 - first])
-            assert _put(planned[first], before[first])
+            assert not _put(planned[1 - first], folder, before[1 - first])
+            assert _put(planned[first], folder, before[first])
 
 
 def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch, capsys):

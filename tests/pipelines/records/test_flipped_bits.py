@@ -22,7 +22,7 @@ from bertscore_beam.pages.explain_rows import read_stored, row_config
 from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
 from bertscore_beam.records.lookup import PartsOfInput, find_rows, look_up_in_tables
 from bertscore_beam.records.records import IDF_FILE
-from bertscore_beam.records.row_scores import read_row_scores
+from bertscore_beam.records.row_scores import SignedRows, read_row_scores
 from bertscore_beam.records.score_tables import ScoreTables, delete_tables, list_earlier
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.runner import Runner
@@ -85,13 +85,15 @@ def reused(out, parts, tables=None):
     source = OutputFolder(str(out))
     taken = {}
     for name, first, part in parts:
-        rows = np.arange(first, first + len(part))
+        rows = np.arange(first, first + len(part.entries))
+        digests = np.stack([part.entries["high"], part.entries["low"]], axis=1)
+        signed = SignedRows(codes=part.entries["setting"], signatures=part.signatures)
         if tables is None:
             places = [PartsOfInput(source, name, source.each_stored(name)).look_up]
         else:
             listed = list_earlier(tables, source)
             places = [partial(look_up_in_tables, ScoreTables(tables, source, listed), name)]
-        found = find_rows(places, rows, part.digests, part.signed)
+        found = find_rows(places, rows, digests, signed)
         if tables is not None:
             delete_tables(tables)
         for row, is_found, values, reason in zip(

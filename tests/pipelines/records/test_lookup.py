@@ -3,7 +3,7 @@
 import os
 import random
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,16 +20,16 @@ from bertscore_beam.records import score_tables
 from bertscore_beam.records.lookup import PartsOfInput, equal_settings, find_rows, look_up_in_tables
 from bertscore_beam.records.record import PartRecord, part_to_bytes
 from bertscore_beam.records.row_scores import (
+    ENTRY,
     NO_REASON,
     NO_SETTING,
     VALUES,
-    RowScores,
+    ScoreTable,
     SignedRows,
     read_row_scores,
     reasons_of,
 )
 from bertscore_beam.records.score_tables import (
-    ENTRY,
     TABLES_FOLDER,
     ScoreTables,
     list_earlier,
@@ -48,6 +48,30 @@ OTHER = replace(NOW, num_layers="5")
 INPUT = "shard.parquet"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MadeUp:
+    digests: np.ndarray
+    values: np.ndarray
+    signed: SignedRows
+    reasons: tuple[str, ...]
+
+    def __len__(self):
+        return len(self.values)
+
+    @property
+    def scored(self):
+        return ~np.isnan(self.values["raw_precision"])
+
+    @property
+    def table(self):
+        entries = np.zeros(len(self), dtype=ENTRY)
+        entries["high"], entries["low"] = self.digests.T
+        entries["setting"] = self.signed.codes
+        for name in VALUES.names:
+            entries[name] = self.values[name]
+        return ScoreTable(entries=entries, signatures=self.signed.signatures, reasons=self.reasons)
+
+
 def made_up(count, seed=0, signatures=(NOW,)):
     """Return rows with random digests and scores, of which some have a reason."""
     random = np.random.default_rng(seed)
@@ -59,7 +83,7 @@ def made_up(count, seed=0, signatures=(NOW,)):
     values["unknown_tokens"] = random.integers(0, values["text_tokens"] + 1)
     values["truncated"] = random.random(count) < 0.1
     values["reason"] = np.where(random.random(count) < 0.1, 0, NO_REASON)
-    return RowScores(
+    return MadeUp(
         digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
         values=values,
         signed=SignedRows(
@@ -100,7 +124,7 @@ def part_of(rows, name=INPUT, start=0):
         file_rows=None,
         file_size=0,
         file_version="",
-        digests=RowDigests(candidates="x", references="x", rows="x"),
+        digests=RowDigests(references="x", rows="x"),
         job_digest="",
         idf="",
         summary=ScoreSummary(),
@@ -161,12 +185,11 @@ def test_rows_of_a_part_come_back_as_they_were(tmp_path, count):
     store(tmp_path, [piece])
     path = tmp_path / part_name(INPUT, 0)
     back = read_row_scores(str(path), Stored(path.stat().st_size, "", ""))
-    assert (back.digests == piece.digests).all()
-    assert (back.signed.codes == piece.signed.codes).all()
-    assert back.signed.signatures == piece.signed.signatures
-    assert (back.scored == piece.scored).all()
-    for name in set(VALUES.names) - {"reason"}:
-        assert (back.values[name] == piece.values[name])[piece.scored].all()
+    expected = piece.table
+    assert back.signatures == expected.signatures
+    assert (np.isnan(back.entries["raw_precision"]) == ~piece.scored).all()
+    for name in set(ENTRY.names) - {"reason"}:
+        assert (back.entries[name] == expected.entries[name])[piece.scored].all()
 
 
 def test_texts_with_other_references_have_other_keys():
@@ -329,7 +352,7 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, of_tables, damag
 
 
 def test_a_table_with_any_flipped_bit_is_refused(tmp_path):
-    data, chance = table_to_bytes([made_up(20, signatures=(NOW, OTHER))]), random.Random(1)
+    data, chance = table_to_bytes([made_up(20, signatures=(NOW, OTHER)).table]), random.Random(1)
     path = tmp_path / "table"
     for place in range(0, len(data), 7):
         path.write_bytes(flipped(data, place, chance.randrange(8)))

@@ -56,7 +56,7 @@ def record_of(split: Split, job_digest: str = DIGEST, idf: str = IDF) -> PartRec
     )
     return PartRecord.of(
         split,
-        digests=RowDigests(candidates="c", references="r", rows="all"),
+        digests=RowDigests(references="r", rows="all"),
         job_digest=job_digest,
         idf=idf,
         summary=summary,

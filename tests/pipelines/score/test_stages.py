@@ -150,12 +150,12 @@ def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     spec = replace(job.spec, detached=True)
     assert jobs.run_prepared(replace(job, spec=spec))["success"]
     assert not spec.folder.exists(own_file(spec.run, PLAN))
-    files = dict(spec.folder.each_file())
+    files = dict(spec.folder.each_stored())
     with beam.Pipeline(runner=FnApiRunner()) as again:
         noting, *others = conclude.last_phases(spec, valid_records, judge_run)
         assert noting.items((0, TriedSplits())) == ()
         add_phases(again, others)
-    assert dict(spec.folder.each_file()) == files
+    assert dict(spec.folder.each_stored()) == files
 
 
 @pytest.mark.process

@@ -2,9 +2,8 @@
 
 import io
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, tee, zip_longest
 from pathlib import PurePath
 from typing import BinaryIO
 
@@ -87,10 +86,11 @@ def _write_rows(
     """Write the rows in some types; return wider ones if these do not take all values."""
     drifts: Drifts = {}
     with open_text(text) as stream:
-        blocks, sample = stream.blocks(), deque[bytes]()
-        first, is_alone = _first_records(text, _noted(blocks, sample))
+        blocks, sample = tee(stream.blocks())
+        first, is_alone = _first_records(text, sample)
+        del sample  # else blocks would wait for it in memory
         schema = _columns(text, first, is_alone=is_alone) if schema is None else schema
-        records = read_records(chain(_drained(sample), blocks), text.kind)
+        records = read_records(blocks, text.kind)
         tables: Iterator[pa.Table] = (to_table(piece, schema, text, drifts) for piece in records)
         if text.kind.has_header:
             tables = chain([next(tables).slice(1)], tables)
@@ -115,17 +115,6 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
     rows = math.ceil(text_bytes / mean_bytes)
     return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
-
-
-def _noted(blocks: Iterator[bytes], sample: deque[bytes]) -> Iterator[bytes]:
-    for block in blocks:
-        sample.append(block)
-        yield block
-
-
-def _drained(sample: deque[bytes]) -> Iterator[bytes]:
-    while sample:  # none stays in memory
-        yield sample.popleft()
 
 
 def _first_records(
