@@ -61,10 +61,16 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
 
 
 @pytest.mark.process
-def test_who_plans_a_run_loads_none_of_the_modules_of_models(tmp_path):
-    """They take 165 MB and seconds, and only who loads an encoder needs them."""
-    dump = write_dump(tmp_path / "dump", [2])
-    words = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
-    modules = {"transformers", "transformers.modeling_utils", "triton"}
-    loaded, _ = loaded_by(modules, [(words, cli.DONE)], seconds=240)
+def test_who_plans_or_counts_loads_none_of_the_modules_of_models(tmp_path):
+    """They take 165 MB and seconds, and only who loads an encoder needs them.
+
+    Nor does counting the words of a single split need Beam.
+    """
+    given = ["--input", str(write_dump(tmp_path / "dump", [2])), "--output"]
+    commands = [
+        (["score", *given, str(tmp_path / "out"), "--dry-run"], cli.DONE),
+        (["idf", *given, str(tmp_path / "table.npz"), "--quiet"], cli.DONE),
+    ]
+    modules = {"transformers", "transformers.modeling_utils", "triton", "apache_beam"}
+    loaded, _ = loaded_by(modules, commands, seconds=240)
     assert loaded == "['transformers']"

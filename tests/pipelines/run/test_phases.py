@@ -1,7 +1,5 @@
 """Phases give the same on Beam, in the processes of this machine, in a plain loop and on Prism."""
 
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from bertscore_beam.run import pool
 from bertscore_beam.run.phases import Phase, collected, given, only, run_plainly
 from bertscore_beam.run.pool import Each, Pool
 from bertscore_beam.run.run_step import add_phases
-from tests.support.dumps import write_dump
 from tests.support.workers import find_prism, start_pool
 
 ROOT = Path(__file__).parents[3]
@@ -94,18 +91,6 @@ def test_phases_give_the_same_in_a_plain_loop_and_on_beam(tmp_path, run):
 def test_the_processes_of_this_machine_give_the_same(tmp_path, run):
     run(tmp_path / "words")
     assert (tmp_path / "words").read_text() == EXPECTED
-
-
-@pytest.mark.process
-def test_a_single_split_is_counted_without_importing_beam(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    words = ["idf", "--input", str(dump), "--output", str(tmp_path / "table.npz"), "--quiet"]
-    code = (
-        "import sys; from bertscore_beam.cli.main import main; "
-        f"print(main({words}), 'apache_beam' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "0 False", done.stderr
 
 
 @pytest.mark.process
