@@ -191,7 +191,7 @@ def same(found, expected):
     return found == expected
 
 
-LONG = pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
+LONG = pytest.param(400, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
 
 
 @pytest.mark.parametrize("flips", [20, LONG])
