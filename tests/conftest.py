@@ -23,7 +23,7 @@ from tests.support import layers
 gc.set_threshold(50_000)
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
-settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("project", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("quick", settings.get_profile("project"), max_examples=40)
 settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 settings.load_profile("project")

@@ -20,7 +20,7 @@ from tests.support.hostile import not_utf8
 from tests.support.tables import BAD, ROWS, every_type, plan, read_whole, same, write
 
 
-@settings(max_examples=settings.default.max_examples // 5)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.integers(1, ROWS), st.integers(1, ROWS + 1), st.integers(1, 9))
 @example(ROWS, ROWS, 4)  # the whole file
 @example(10, 25, 4)  # row groups are put together
