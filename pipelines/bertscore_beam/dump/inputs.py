@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
 from bertscore_beam.dump.formats import ARROW_CURE, AUTO, Format, suffixes
+from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.partitions import Partition, partitions_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, Search, file_version, is_pattern, search
@@ -134,12 +135,19 @@ def _check_current(found: Iterable[str], tables: Mapping[str, DeltaTable]) -> No
         )
 
 
-def tables_of(files: Iterable[InputFile]) -> dict[str, dict[str, str | int]]:
-    """Return the identity and the version of each Delta table that files are of, by its folder."""
+def tables_of(files: Sequence[InputFile]) -> dict[str, dict[str, str | int]]:
+    """Return identity and version of each Delta table that files are of, by its folder.
+
+    With `names`: how the names of its files begin. They are counted from the folder of all files.
+    """
+    root = common_folder([file.root for file in files])
+    tables = {file.table.folder: file.table for file in files if file.table}
+    names = [
+        name.removesuffix("x") for name in input_names([f"{at}x" for at in tables], root).values()
+    ]
     return {
-        mask_credentials(file.table.folder): {"id": file.table.id, "version": file.table.version}
-        for file in files
-        if file.table
+        mask_credentials(folder): {"id": table.id, "version": table.version, "names": name}
+        for (folder, table), name in zip(tables.items(), names, strict=True)
     }
 
 

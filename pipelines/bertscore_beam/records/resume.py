@@ -52,10 +52,9 @@ class FolderDiff:
         found: The parts of the folder.
         done: Splits whose parts are there, in the order of the plan.
         to_do: The others. Their workers take what is staged of them, or still valid.
-        left: Parts of inputs that are not in the plan: missing, renamed or rejected. They stay, but
-            for those of files that have left a Delta table: a plan cannot decide whether to keep
-            them. Of the other parts that are of no split, cut by other sizes, nothing stays but the
-            scores that rows take from them.
+        left: Parts of inputs that are not in the plan: missing, renamed or rejected. Nearly all
+            stay: a plan cannot decide whether to keep them. Of the other parts that are of no
+            split, cut by other sizes, nothing stays but the scores that rows take from them.
     """
 
     plan: Plan
@@ -64,10 +63,17 @@ class FolderDiff:
     to_do: tuple[Split, ...]
     left: tuple[str, ...]
 
-    def rejected(self) -> list[str]:
-        """Return those of `left` whose inputs are there, and rejected."""
+    def stay(self, tables: tuple[str, ...]) -> list[str]:
+        """Return those of `left` that stay: all but those of files that have left Delta tables.
+
+        `tables`: how the names of inputs begin that earlier runs have read as files of tables.
+        """
         known = {file.input_name for file in self.plan.rejected_files}
-        return [name for name in self.left if input_of(name) in known]
+        return [
+            name
+            for name in self.left
+            if not (self.plan.is_whole and name.startswith(tables)) or input_of(name) in known
+        ]
 
     def records(self) -> Iterator[PartRecord]:
         """Yield the records of the parts that are done."""

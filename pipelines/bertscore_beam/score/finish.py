@@ -180,8 +180,7 @@ def _entries_of_run(spec: ScoreSpec, run: FolderDiff) -> Iterator[Entry]:
     """
     planned = (split.part_name for split in run.plan.splits)
     names = (name for name in planned if not spec.replaces or name in run.found.records)
-    stay = run.rejected() if spec.drops_left else run.left
-    return entries_of_parts(run.found, chain(names, stay), spec.below)
+    return entries_of_parts(run.found, chain(names, run.stay(spec.tables)), spec.below)
 
 
 def _entries_of_idf(found: FoundParts, idf: str) -> Iterator[Entry]:

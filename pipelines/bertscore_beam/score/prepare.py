@@ -10,19 +10,15 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
-from bertscore_beam.dump.input_names import common_folder, input_names
-from bertscore_beam.dump.inputs import InputFile, expand_inputs, tables_in
+from bertscore_beam.dump.inputs import InputFile, expand_inputs, tables_in, tables_of
 from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached, plan_inputs
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.find import search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
@@ -310,8 +306,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, F
     there = replace(found, records={}) if options.overwrite else found
     fingerprint = None if idf.must_count else idf.fingerprint
     diff = compare_with_plan(plan, there, digest, fingerprint, settings.labels)
-    old = _of_earlier_versions(planned.files, diff, before)
-    gone = _certainly_gone(plan, (part for part in diff.left if part not in old))
+    tables = _earlier_tables(planned.files, before)
     spec = ScoreSpec(
         run=run,
         before=head,
@@ -322,7 +317,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, F
         identity=identity,
         fields=planned.fields,
         digest=digest,
-        start=_run_start(planned, found, diff, gone),
+        start=_run_start(planned, found, diff, _certainly_gone(plan, diff.stay(tables))),
         model_memory=ModelMemory(
             limit=options.model_memory, processes=planned.runner.workers_of_a_device
         ),
@@ -333,7 +328,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, F
         own_metrics=planned.own_metrics,
         num_chunks=planned.runner.num_chunks,
         corpus=plan.digest,
-        drops_left=bool(old) and not gone,
+        tables=tables,
         accelerator=options.accelerator,
         keep_input=options.keep_input,
         idf=idf,
@@ -398,23 +393,13 @@ def _certainly_gone(plan: Plan, parts: Iterable[str]) -> list[str]:
     return [part for part in parts if plan.is_whole and input_of(part) not in unreachable]
 
 
-def _of_earlier_versions(
-    files: Sequence[InputFile], diff: FolderDiff, before: Mapping[str, object] | None
-) -> set[str]:
-    """Return parts of files that have left Delta tables: they still lie there.
-
-    Names of inputs do not tell: they begin at the folder of all inputs, which was another one when
-    others were given. Of a table that the run before has not read, a file may have been given.
-    """
-    if not (diff.left and diff.plan.is_whole):
-        return set()
-    known, earlier = {file.path for file in files}, tables_in(before)
-    folders = {file.table.folder for file in files if file.table}
-    read_before = [folder for folder in folders if mask_credentials(folder) in earlier]
-    there = chain.from_iterable(search(folder, (".parquet",)).found for folder in read_before)
-    old = [file.path for file in there if file.path not in known]
-    names = {*input_names(old, common_folder([file.root for file in files])).values()}
-    return {part for part in diff.left if input_of(part) in names}
+def _earlier_tables(
+    files: Sequence[InputFile], before: Mapping[str, object] | None
+) -> tuple[str, ...]:
+    """Return how the names of files of Delta tables begin, if they did so in the run before."""
+    earlier, known = tables_in(before), tables_of(files).items()
+    starts = {one: str(table["names"]) for one, table in known if one in earlier}
+    return tuple(name for one, name in starts.items() if earlier[one].get("names") == name)
 
 
 def _saved_idf(

@@ -113,8 +113,7 @@ class ScoreSpec(RunSpec):
         reuse: The earlier run that rows take their scores from; None for none.
         num_chunks: How many share the work; None if the number of workers is not known.
         corpus: Digest of the corpus, by versions of its files.
-        drops_left: Whether parts of inputs that are not given stay only if these were rejected: all
-            others are of files that have left Delta tables.
+        tables: See `FolderDiff.stay`.
         accelerator: GPU for the workers that score; None for none.
         notes: `Plan.notes`.
         plans: Digests of the plans that were written for the workers, by name.
@@ -126,7 +125,7 @@ class ScoreSpec(RunSpec):
     reuse: ReusableRun | None = None
     num_chunks: int | None = None
     corpus: str = ""
-    drops_left: bool = False
+    tables: tuple[str, ...] = ()
     accelerator: str | None = None
     notes: tuple[str, ...] = ()
     plans: Mapping[str, str] = field(default_factory=dict)

@@ -349,7 +349,7 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
         *((3, "en"), (4, "de"), (5, None), (100, "de"), (101, "de"))
     ]
     assert json.loads((output / "_run.json").read_text())["tables"] == {
-        f"{dump}/": {"id": str(DeltaTable(dump).metadata().id), "version": 1}
+        f"{dump}/": {"id": str(DeltaTable(dump).metadata().id), "version": 1, "names": "t/"}
     }
 
     DeltaTable(dump).delete("id = 0")
