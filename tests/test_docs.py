@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from decimal import Decimal
@@ -131,6 +132,21 @@ def test_the_architecture_lists_the_files_of_every_room():
     for room, path in ROOMS.items():
         files = {file.stem for file in path.glob("*.py")} - {"__init__"}
         assert listed[room] == files, room
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("status", [0, 4])
+def test_the_mail_of_crontab_has_the_status_and_the_whole_verdict(status, tmp_path):
+    line = re.search(r"^30 2 \* \* \*(.*)", PAGES["docs/nightly.md"], re.M)[1]
+    night = f"echo worse: de\nseq 99\nexit {status}\n"
+    for name, code in (("night.sh", night), ("mail", 'echo "$@" > sent; cat >> sent\n')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{code}")
+        (tmp_path / name).chmod(0o755)
+    command = line.replace("/data/nights", str(tmp_path)).replace(r"\%", "%")
+    subprocess.run(["sh", "-c", f"PATH={tmp_path}:$PATH; {command}"], check=True)
+    sent = tmp_path / "sent"
+    lines = sent.read_text(encoding="utf-8").splitlines() if sent.exists() else []
+    assert lines[:2] == (["-s night: status 4 team", "worse: de"] if status else [])
 
 
 def test_the_readme_leads_to_every_page():

@@ -52,7 +52,8 @@ def need(package, folder):
 def recipe(page, package, folder):
     """Return the code of a page's recipe and what it prints, where the package is there."""
     need(package, folder)
-    ((code, printed),) = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    found = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    ((code, printed),) = [block for block in found if re.search(rf"\b{package}\b", block[0])]
     return code, printed
 
 
@@ -61,6 +62,15 @@ def test_evaluates_own_bertscore_runs_on_the_drop_in(tmp_path):
     done = run(code, tmp_path, HF_EVALUATE_OFFLINE="1")
     if "Couldn't find a module script" in done.stderr:
         pytest.skip("evaluate.load('bertscore') has not put its module into the cache (HF_HOME)")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+
+
+def test_scored_rows_are_a_frame_of_beam(tmp_path):
+    code, printed = recipe("library-and-training.md", "apache_beam.dataframe.convert", tmp_path)
+    page = (DOCS / "library-and-training.md").read_text(encoding="utf-8")
+    scoring = re.search(r"^import apache_beam as beam\n.*?^scoring = .*?\n", page, re.M | re.S)
+    done = run("from bertscore_core import ScorerConfig\n" + scoring[0] + code, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
 
