@@ -48,8 +48,7 @@ def plan_text(
     """Plan inputs with columns `candidate` and `reference`; import those of text into a folder."""
 
     fields = changes.get("fields", PAIRS)
-    named = fields.named(changes.get("choosing", ()))
-    import_here(texts_among(expand_inputs([str(path)]), named, fields.lists), own(folder))
+    import_here(texts_among(expand_inputs([str(path)]), fields.named(), fields.lists), own(folder))
     resources = Resources(imports=Imports(folder=str(folder), are_made=True))
     return plan_pairs(path, rows=rows, target_bytes=size, resources=resources, **changes)
 

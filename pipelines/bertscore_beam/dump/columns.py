@@ -224,6 +224,7 @@ class TableFields:
         source: Column of the texts that candidates are made from, for metrics that take them.
         added: Columns that metrics of one's own add: the input must not have them.
         strip_reasoning: Whether the reasoning of a model is taken off the candidates.
+        others: Other columns whose values choose something, each with the option that names it.
     """
 
     candidate_column: str | None = None
@@ -236,6 +237,7 @@ class TableFields:
     source: str | None = None
     added: tuple[str, ...] = ()
     strip_reasoning: bool = False
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def compares_samples(self) -> bool:
@@ -295,12 +297,13 @@ class TableFields:
 
     @property
     def choosing(self) -> dict[str, str]:
-        """The option that names each of the deciding columns."""
+        """The option that names each of the deciding columns, and of others."""
         languages = {} if self.language is None else {self.language: _LANGUAGE_OPTION}
         return {
             **dict.fromkeys(self.key, "--idf-key"),
             **dict.fromkeys(self.group, "--idf-group"),
             **languages,
+            **dict(self.others),
         }
 
 

@@ -250,7 +250,6 @@ class FileLayout:
 
     schema: pa.Schema
     row_groups: tuple[RowGroup, ...]
-    num_rows: int
     file_size: int
     null_lists: tuple[str, ...] = ()
     lost_types: tuple[tuple[str, str], ...] = ()
@@ -312,7 +311,6 @@ def _layout_of(
     return FileLayout(
         schema=schema,
         row_groups=groups,
-        num_rows=footer.num_rows,
         file_size=source_size(source),
         null_lists=types.null_lists(file, encrypted),
         lost_types=tuple(lost),

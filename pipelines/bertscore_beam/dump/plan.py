@@ -309,7 +309,6 @@ def _listed(names: Iterable[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _PlanSettings:
     fields: columns.TableFields
-    choosing: Mapping[str, str]
     groups: GroupColumns
     named: tuple[str, ...]
     drop: Sequence[str]
@@ -329,7 +328,6 @@ def plan_inputs(
     target_bytes: int = MOST_SPLIT_BYTES,
     resources: Resources = _USUAL,
     written: Callable[[str], Iterable[str]] | None = None,
-    choosing: Mapping[str, str] | None = None,
 ) -> Plan:
     """Look at every file and cut the good ones into splits.
 
@@ -341,8 +339,6 @@ def plan_inputs(
         resources: What the plan is made with, and made for.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
-        choosing: Other columns that are needed, since their values choose something, each with
-            the option that names it; None for those of `fields`.
 
     Raises:
         InputError: If no file can be scored; if a column cannot make groups, or no file has it.
@@ -351,9 +347,8 @@ def plan_inputs(
     root = common_folder([file.root for file in found])
     names = input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
-    choosing = fields.choosing if choosing is None else choosing
-    named = fields.named((*choosing, *resources.group_by))
-    wanted = _PlanSettings(fields, choosing, groups, named, resources.drop)
+    named = fields.named(resources.group_by)
+    wanted = _PlanSettings(fields, groups, named, resources.drop)
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -393,7 +388,7 @@ def plan_inputs(
     ]
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
-    read = (candidates, fields.reference_column, *wanted.choosing.items())
+    read = (candidates, fields.reference_column, *fields.choosing.items())
     return Plan(
         splits=tuple(splits),
         rejected_files=rejected,
@@ -540,7 +535,7 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: 
         columns.check_columns(schema, None, wanted.fields.reference_column)
         for name in wanted.fields.sources:
             columns.check_text(schema, name, "source", is_text)
-        columns.check_choosing_columns(schema, wanted.choosing)
+        columns.check_choosing_columns(schema, fields.choosing)
         columns.check_collisions(schema, wanted.fields.added)
     except InputError as error:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error

@@ -172,8 +172,7 @@ class ScoreTables:
         self._folder, self._source, self._list = folder, source, listed
         self._is_remote = is_remote(folder.root)
         self._making, self._lock = threading.Lock(), threading.Lock()
-        self._there: set[int] = set()
-        self._failed: dict[int, str] = {}
+        self._made: dict[int, str] = {}  # what is wrong with each; "" for nothing
         self._checked: set[int] = set()
         self._opened: dict[int, Future[ScoreTable | str]] = {}  # or on their way
 
@@ -209,14 +208,14 @@ class ScoreTables:
         return f"{self._list.removesuffix('.pq')}-{number:05d}.table"
 
     def _make_if_missing(self, number: int) -> Iterator[str]:
-        if number in self._there or number in self._failed:
+        if number in self._made:
             return
         try:
             if not self._folder.exists(self._name(number)):
                 yield from self._make(number)
-            self._there.add(number)
+            self._made[number] = ""
         except Exception as error:
-            self._failed[number] = f"{type(error).__name__}: {error}"
+            self._made[number] = f"{type(error).__name__}: {error}"
 
     def _make(self, number: int) -> list[str]:
         """Make a table; return what is wrong with parts that are left out of it."""
@@ -234,8 +233,8 @@ class ScoreTables:
         return [part for part in parts if isinstance(part, str)]
 
     def _open(self, number: int) -> ScoreTable | str:
-        if number in self._failed:
-            return self._failed[number]
+        if problem := self._made[number]:
+            return problem
         with self._lock:
             is_first = number not in self._opened
             if is_first and not self._has_room(number):

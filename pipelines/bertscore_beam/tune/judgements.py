@@ -222,7 +222,7 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
 def _rows(files: Sequence[InputFile], options: TuneOptions) -> Iterator[SplitRows]:
     """Read the rows of all files, in order; those of text directly."""
     plan, fields = _plan(files, options), _fields(options)
-    wanted = fields.named(_columns(options))
+    wanted = fields.named()
     reader = SplitReader(plan.splits, wanted)
     texts = {text.path: text for text in texts_among(files, wanted, fields.lists)}
     for split in plan.splits:
@@ -233,9 +233,7 @@ def _rows(files: Sequence[InputFile], options: TuneOptions) -> Iterator[SplitRow
 
 
 def _plan(files: Sequence[InputFile], options: TuneOptions) -> Plan:
-    plan = plan_inputs(
-        files, fields=_fields(options), target_rows=MOST_SPLIT_ROWS, choosing=_columns(options)
-    )
+    plan = plan_inputs(files, fields=_fields(options), target_rows=MOST_SPLIT_ROWS)
     check_all_reached(plan)
     if plan.rejected_files:
         first = plan.rejected_files[0]
@@ -252,6 +250,7 @@ def _fields(options: TuneOptions) -> TableFields:
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
         source=options.source_column,
+        others=tuple(_columns(options).items()),
     )
 
 

@@ -1,5 +1,7 @@
 """Columns: which can be scored, ours, those from the names of folders, and nested ones by path."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ from bertscore_beam.dump.partitions import partitions_of, with_partitions
 from bertscore_beam.dump.paths import Column, column_of
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_core.errors import ConfigError, InputError
+from tests.support.tables import PAIRS
 from tests.support.text_files import plan_text, read_plan, to_csv, write_text
 
 GOOD_TEXTS = [
@@ -103,7 +106,7 @@ def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path)
     (source / "dt=2026-01-01").mkdir(parents=True)
     pq.write_table(pa.table(rows), source / "dt=2026-01-01" / "x.parquet")
     write_text(source / "dt=2026-01-02" / "x.csv", to_csv([list(rows), ["c", "d"]]))
-    plan = plan_text(source, tmp_path / "out", choosing={"dt": "--idf-group"})
+    plan = plan_text(source, tmp_path / "out", fields=replace(PAIRS, group=("dt",)))
     table, _ = read_plan(plan)
     assert table["dt"].to_pylist() == ["2026-01-01", "2026-01-02"]
     assert read_split(plan.splits[0], ["dt"]).column_names == ["dt"]

@@ -58,7 +58,6 @@ class TextFile:
         columns: Columns that the run names: those of a JSON file without any row, and the only ones
             whose values can make a row of JSON bad.
         lists: Those of these whose values may be texts in some rows and lists in others.
-        target: Where the Parquet file goes, below the folder of the run; "" for `_input`.
         is_named: Whether the command names the format: then one object of JSON is one row.
         parser: Version of what reads it, as the command has it.
     """
@@ -70,7 +69,6 @@ class TextFile:
     codec: Codec
     columns: tuple[str, ...]
     lists: tuple[str, ...] = ()
-    target: str = ""
     is_named: bool = False
     parser: str = PARSER
 
@@ -97,7 +95,7 @@ class TextFile:
     def key(self) -> str:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
-        how = (self.parser, self.kind, self.codec, self.columns, self.lists, self.target)
+        how = (self.parser, self.kind, self.codec, self.columns, self.lists, "")
         named = ("named",) if self.is_named and self.kind is Format.JSONL else ()
         return digest_of(json.dumps([file, (*how, *named)]))
 
@@ -109,7 +107,7 @@ class TextFile:
     @property
     def data(self) -> str:
         """The Parquet file, below the folder of the run."""
-        return self.target or f"{INPUT_FOLDER}/{self.key}.parquet"
+        return f"{INPUT_FOLDER}/{self.key}.parquet"
 
     @property
     def footer(self) -> str:
