@@ -6,7 +6,7 @@
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make lint     formatting, lint, types, import contracts and the Dockerfile
 #   make check    `make lint` and `make quick`
-#   make engines  the longest tests, and those that need another engine: some twenty minutes
+#   make engines  the longest tests, and those that need another engine: some forty minutes
 #   make docs     build the site in build/docs; links, the tour's outputs and the reference are checked
 #   make versions test the core with the oldest and the newest versions it may have: 20 GB of disk
 #   make configs  write docker/flex/score.json from the options of `score`

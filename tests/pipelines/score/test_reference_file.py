@@ -55,6 +55,7 @@ def same_parts(summary):
 
 
 @pytest.mark.job
+@pytest.mark.usefixtures("tiny_jobs")
 def test_scores_are_those_of_rows_with_their_references_whatever_the_formats(dump, tmp_path):
     run_job(dump / "plain.parquet", output=tmp_path / "plain", split_rows=10)
     expected = read_output(tmp_path / "plain")
@@ -77,6 +78,7 @@ def test_scores_are_those_of_rows_with_their_references_whatever_the_formats(dum
 
 
 @pytest.mark.job
+@pytest.mark.usefixtures("tiny_jobs")
 def test_the_bytes_of_the_file_are_part_of_the_run(dump, tmp_path):
     gold, out = tmp_path / "gold.jsonl", tmp_path / "out"
     rows = golds(pair_rows(ROWS))
