@@ -224,7 +224,7 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "x.csv.gz"], "or a file .csv, .tsv or .jsonl."),
         ([*DUMP, "-o", "folder.csv"], "or write folder.csv/ to go on in the folder."),
         ([*DUMP, "-o", "hyp.txt/x.csv"], "a folder that takes no new file"),
-        ([*TEXTS[:3], "-r", "x.tsv", "-o", "x.tsv"], "would read the next time"),
+        ([*TEXTS[:3], "-r", "x.tsv", "-o", "x.tsv"], "has the name of a file of rows"),
         (["score", "--input", "*.*", "-o", "x.csv"], "would read the next time"),
         (["score", "--input", "**/*.csv", "dump.parquet", "-o", "deep/x.csv"], "the next time"),
         (["score", "--input", "d*p", "dump.parquet", "-o", "deep/x.csv"], "the next time"),
