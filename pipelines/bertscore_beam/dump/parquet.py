@@ -119,6 +119,19 @@ def open_kept(path: str, cure: str, *, digest: str = "") -> Iterator[pq.ParquetF
         ) from error
 
 
+class _File(pq.ParquetFile):
+    """A file whose footer is gone when nobody needs it.
+
+    The schema of pyarrow refers to the footer that keeps it: of a file of a thousand row groups
+    each such pair holds 2.6 MB until Python looks for cycles, and few of them are in its way.
+    """
+
+    @property
+    def schema(self) -> pq.ParquetSchema:
+        """The schema in the types of Parquet."""
+        return pq.ParquetSchema(self.metadata)
+
+
 def _opened(
     source: pa.NativeFile | RemoteFile, footer: pq.FileMetaData | None, unit: str
 ) -> pq.ParquetFile:
@@ -129,14 +142,12 @@ def _opened(
         "page_checksum_verification": True,
     }
     try:
-        return pq.ParquetFile(source, metadata=footer, **options)
+        return _File(source, metadata=footer, **options)
     except pa.ArrowNotImplementedError:
         # Of a type that Arrow does not know, such as Int128 of Polars. It can read the file by the
         # types of Parquet alone, if it does not find its own schema.
         data = _footer(source).replace(_ARROW_SCHEMA, types.HIDDEN_SCHEMA)
-        return pq.ParquetFile(
-            source, metadata=pq.read_metadata(pa.BufferReader(_MARK + data)), **options
-        )
+        return _File(source, metadata=pq.read_metadata(pa.BufferReader(_MARK + data)), **options)
 
 
 _MARK = b"PAR1"

@@ -319,7 +319,6 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("few_resamples")
-@pytest.mark.usefixtures("few_resamples")
 def test_runs_are_compared_by_keys_clusters_and_systems_of_any_type(runs):
     folder, names = runs
     assert len(names) > 40

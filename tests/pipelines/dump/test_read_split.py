@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -81,6 +82,27 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
         got = reader.read(splits[number]).table
         assert got["n"].to_pylist() == list(range(100 * number, 100 * number + 100))
     assert sum(taken) == 200 + 600
+
+
+def footers_in_memory():
+    return sum(type(one) is pq.FileMetaData for one in gc.get_objects())
+
+
+def test_the_footer_of_a_file_is_gone_when_a_split_is_read_and_needs_no_search_for_cycles(tmp_path):
+    """Of a file of many row groups it takes megabytes, for each split."""
+    table = every_type()
+    path = write(tmp_path / "a.parquet", table, 10)
+    splits = plan(path, 10)
+    gc.collect()
+    gc.disable()
+    try:
+        before = footers_in_memory()
+        for split in splits:
+            read_split(split)
+            read_split(split, table.column_names[:1])
+        assert footers_in_memory() == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("empty", [every_type().slice(0, 0), pa.table({"x": pa.nulls(0)})])

@@ -75,8 +75,15 @@ def overtaking(head):
     return lambda folder, *given: head(folder, publication.read_head(folder), *given[1:])
 
 
+def forgetting(publish):
+    """Return a publication that deletes no file of an earlier run."""
+    return lambda folder, before, run, entries, earlier, *given, **how: publish(
+        folder, before, run, entries, (), *given, **how
+    )
+
+
 HOLES = {
-    "stale parts that stay": (finish, "_replaced_files", lambda *given: ()),
+    "stale parts that stay": (finish, "publish", forgetting(finish.publish)),
     "a publisher that replaces a newer head": (publication, "begin", overtaking(publication.begin)),
 }
 SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 553}
