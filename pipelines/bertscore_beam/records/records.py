@@ -89,7 +89,7 @@ class FoundParts:
         return tuple(sorted({*self.unverified, *others} - self.published))
 
 
-def find_parts(folder: OutputFolder, head: Head | None) -> FoundParts:
+def find_parts(folder: OutputFolder, head: Head | None, known: Collection[str] = ()) -> FoundParts:
     """Look over an output folder.
 
     A file is a part if its footer has a record that names it. Other Parquet files, and the folders
@@ -98,6 +98,7 @@ def find_parts(folder: OutputFolder, head: Head | None) -> FoundParts:
     Args:
         folder: The folder.
         head: Its head.
+        known: Parts whose records are known, so that nothing is read of them.
     """
     files = dict(folder.each_stored())
     parts, others = set(), []
@@ -121,7 +122,7 @@ def find_parts(folder: OutputFolder, head: Head | None) -> FoundParts:
         is_whole = is_whole and not (is_part and (stored is None or stored.size != entry.size))
     for name in [name for name in records if changed and rows_path(name) in changed]:
         del records[name]
-    left = sorted(filter(is_part_name, parts - records.keys()))
+    left = sorted(filter(is_part_name, parts - {*records, *known}))
     read = in_parallel(lambda name: read_record(folder, name, files[name]), left)
     found = {name: record for name, record in zip(left, read, strict=True) if record is not None}
     return FoundParts(

@@ -73,10 +73,11 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Collection[PartRecor
     folder = spec.folder
     path, digest = spec.plan(PLAN)
     plan = read_plan(folder.read(own_file(spec.run, PLAN)), digest, path)
-    found = find_parts(folder, spec.before).with_made(made, alone=spec.replaces)
+    names = {record.part_name for record in made}
+    found = find_parts(folder, spec.before, names).with_made(made, alone=spec.replaces)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
-    return compare_with_plan(*given, made={record.part_name for record in made})
+    return compare_with_plan(*given, made=names)
 
 
 def valid_records(spec: ScoreSpec, tried: TriedSplits) -> Iterator[PartRecord]:

@@ -285,7 +285,8 @@ def _rescaled_table(spec: RescaleSpec, table: pa.Table) -> pa.Table:
 
 def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None) -> None:
     """Begin to publish a run: it is the success that the run before was."""
-    found = find_parts(spec.folder, spec.before).with_made(tried.records, alone=True)
+    names = {record.part_name for record in tried.records}
+    found = find_parts(spec.folder, spec.before, names).with_made(tried.records, alone=True)
     check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
     summary = _summary(spec, tried.totals.summary)
     files = {

@@ -193,6 +193,12 @@ def test_a_listing_leaves_the_bookkeeping_and_other_files_out(output):
     assert found.damaged == {other, third}
 
 
+def test_nothing_is_read_of_parts_whose_records_are_known(output):
+    put(output, SPLIT.part_name, b"no Parquet")
+    assert find_parts(OutputFolder(output), None).damaged == {SPLIT.part_name}
+    assert find_parts(OutputFolder(output), None, [SPLIT.part_name]).damaged == set()
+
+
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
 def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
     part = PLAN.splits[0].part_name
