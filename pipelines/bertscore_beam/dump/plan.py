@@ -1,4 +1,4 @@
-"""The plan of a run: which splits there are, which files cannot be scored, and its file.
+"""The plan of a run: which splits there are, and which files cannot be scored.
 
 Only footers are read: of a file of text, that of the Parquet file that was made of it. To show what
 a run would do without one, rows are estimated from the first ones. Many files are planned at a

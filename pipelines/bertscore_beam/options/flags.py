@@ -158,8 +158,8 @@ class StrictParser(argparse.ArgumentParser):
         """Raise instead of ending the process."""
         named = re.search(r"--([\w-]+)", message)
         option = declare.by_name(self._options).get(declare.underscored(named[1]) if named else "")
-        means = f"{option.first}." if option else ""
-        raise ConfigError(f"{message}. {means} `{self.prog} --help-all` lists the flags.")
+        means = f" {option.first}." if option else ""
+        raise ConfigError(f"{message}.{means} `{self.prog} --help-all` lists the flags.")
 
     def read(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return what arguments give, by the names of the options.
