@@ -92,10 +92,10 @@ _KINDS = {
         "Unpack it first: bzcat FILE > NEW_FILE",
     ),
     "xz compression": (rb"\xfd7zXZ\0", "Unpack it first: xzcat FILE > NEW_FILE"),
-    "a database of SQLite": (rb"SQLite format 3\0", "Write its table as CSV or Parquet."),
+    "an SQLite database": (rb"SQLite format 3\0", "Write its table as CSV or Parquet."),
     "a pickle": (rb"\x80[\x02-\x05]", "Write the table as Parquet with what made it."),
 }
-"""What a file is by its first bytes, and what to do if its name does not say so."""
+"""What a file is by its first bytes, and what to do with it."""
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
@@ -189,7 +189,12 @@ def _looks_like(head: bytes) -> str | None:
 
 def _misnamed(path: str, got: str, expected: str) -> InputError:
     cure = "Let its name end in .jsonl, or give --input-format jsonl."
-    _, cure = _KINDS.get(got, ("", cure if got == _JSON_LINES else "Rename it."))
+    other = cure if got == _JSON_LINES else "Leave the last suffix of its name out."
+    _, cure = _KINDS.get(got, ("", other))
+    suffix = re.search(r"end in (\.\w+)", cure)
+    if suffix and without_query(path).lower().endswith(suffix[1]):  # that is its name already
+        is_packed = got.endswith("compression")
+        cure = "Unpack it first." if is_packed else "Give the right --input-format, or none."
     return InputError(
         f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
         f"{expected}. {cure}"

@@ -284,7 +284,7 @@ class RowOptions(EncoderOptions, TextOptions):
             "idf",
             self.idf in IDF_WORDS or "/" in self.idf or "." in self.idf,
             "'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
-            f"Did you mean {near[0]!r}?" if near else "Give corpus, or ./name for a file.",
+            f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
         )
         self._check(
             "idf_key",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import without_query
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
@@ -280,7 +281,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                 )
             elif is_local and os.path.isdir(place):
                 got, cure = "is a folder", "Name a file in it."
-            elif path.endswith((*suffixes(AUTO), ".json")):
+            elif without_query(path).lower().endswith((*suffixes(AUTO), *suffixes("jsonl"))):
                 got = "has the name of a file of rows"
                 cure = "These go after --input; if its lines are texts, rename it."
             else:

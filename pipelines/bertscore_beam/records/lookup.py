@@ -26,6 +26,7 @@ from bertscore_beam.records.row_scores import (
     VALUES,
     ScoreTable,
     SignedRows,
+    distinct,
     read_row_scores,
     reasons_of,
 )
@@ -140,8 +141,7 @@ class PartsOfInput:
         for _, part in parts:
             rows = wanted.missing()
             if len(rows):
-                order = np.argsort(part.entries["high"], kind="stable")
-                _search(wanted, rows, replace(part, entries=part.entries[order]))
+                _search(wanted, rows, replace(part, entries=distinct(part.entries)))
         return problems
 
     def _read(self, position: int, start: int) -> ScoreTable | str | None:
@@ -175,7 +175,7 @@ def look_up_in_tables(
 
 
 def _search(wanted: WantedRows, rows: npt.NDArray[np.int64], table: ScoreTable) -> None:
-    """Search a sorted table for rows, and take the scores it has."""
+    """Search a table of distinct entries for rows, and take the scores it has."""
     highs = table.entries["high"]
     places = np.searchsorted(highs, wanted.digests[rows, 0], side="left")
     # More than once only where digests share their high half, or for several settings.

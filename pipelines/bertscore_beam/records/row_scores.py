@@ -119,7 +119,7 @@ ENTRY = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoreTable:
-    """Rows with their scores before rescaling: those of a part, or of several, sorted by digest.
+    """Rows with their scores before rescaling: those of a part, or `distinct` ones of several.
 
     Attributes:
         entries: Of the type `ENTRY`. Shape (N,).
@@ -130,6 +130,21 @@ class ScoreTable:
     entries: npt.NDArray[np.void]
     signatures: tuple[str, ...]
     reasons: tuple[str, ...]
+
+
+def distinct(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Return the entries that have scores, sorted by digest; of equal texts and settings the first.
+
+    Args:
+        entries: Of the type `ENTRY`. Shape (N,).
+    """
+    has_scores = ~np.isnan(entries["raw_precision"]) & (entries["setting"] != NO_SETTING)
+    entries = entries[has_scores]
+    entries = entries[np.lexsort([entries[name] for name in ("setting", "low", "high")])]  # stable
+    first = np.ones(len(entries), dtype=np.bool_)
+    names = ("high", "low", "setting")
+    first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
+    return entries[first]
 
 
 def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:

@@ -40,6 +40,7 @@ from bertscore_beam.records.row_scores import (
     NO_REASON,
     NO_SETTING,
     ScoreTable,
+    distinct,
     read_row_scores,
 )
 from bertscore_beam.run.folder import OutputFolder
@@ -72,20 +73,13 @@ def table_to_bytes(parts: Sequence[ScoreTable]) -> bytes:
     reasons: dict[str, int] = {}
     pieces = [np.empty(0, dtype=ENTRY)]
     for part in parts:
-        has_scores = ~np.isnan(part.entries["raw_precision"])
-        entries = part.entries[has_scores & (part.entries["setting"] != NO_SETTING)]
+        entries = part.entries.copy()
         entries["reason"] = _renumbered(entries["reason"], part.reasons, reasons)
         entries["setting"] = _renumbered(entries["setting"], part.signatures, signatures)
         pieces.append(entries)
     if len(signatures) > NO_SETTING or len(reasons) > NO_REASON:
         raise ValueError("more settings than codes")
-    entries = np.concatenate(pieces)
-    order = [entries[name] for name in ("setting", "low", "high")]
-    entries = entries[np.lexsort(order)]  # stable
-    first = np.ones(len(entries), dtype=np.bool_)
-    names = ("high", "low", "setting")
-    first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
-    entries = entries[first]
+    entries = distinct(np.concatenate(pieces))
     words = json.dumps({"signatures": [*signatures], "reasons": [*reasons]}).encode()
     rest = (len(entries).to_bytes(_HEAD - _DIGEST, "little"), entries.view(np.uint8).data, words)
     digest = hashlib.sha256()

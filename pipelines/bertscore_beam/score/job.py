@@ -155,7 +155,10 @@ def start_run(planned: ScorePlan, spec: ScoreSpec, diff: FolderDiff) -> ScoreSpe
     Returns:
         The same run, which knows the plans that were written.
     """
-    folder, plan, gone = spec.folder, diff.plan, spec.start.num_parts_gone
+    folder, plan, tables = spec.folder, diff.plan, tables_of(planned.files)
+    if spec.start.num_parts_gone or not plan.is_whole:
+        for table in tables.values():  # names do not tell whose the other parts are that stay
+            del table["names"]
     folder.delete_temporary()
     if spec.reuse is not None and diff.to_do:
         listed = list_earlier(folder, OutputFolder(spec.reuse.root))
@@ -170,8 +173,7 @@ def start_run(planned: ScorePlan, spec: ScoreSpec, diff: FolderDiff) -> ScoreSpe
             **spec.settings.signed(None),
             "options": planned.options.describe(),
             "corpus": plan.digest,
-            # A folder that keeps other parts does not tell whose they are by their names.
-            "tables": tables_of(planned.files) if plan.is_whole and not gone else {},
+            "tables": tables,
             "rows": plan.num_rows,
             "parts": len(plan.splits),
             SPLIT_ROWS: plan.split_rows,

@@ -126,7 +126,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"min_rows": -1}, r"'min_rows' .*at least 0"),
     ({"device": "gpu"}, r"got 'gpu'; expected auto, cpu, mps, cuda or cuda:N"),
     ({"idf": "corpu"}, r"got 'corpu'; expected 'none', 'corpus' or .*Did you mean 'corpus'\?"),
-    ({"idf": "table"}, r"got 'table'; .*Give corpus, or ./name for a file"),
+    ({"idf": "table"}, r"got 'table'; .*Write a file of this folder as ./name"),
     ({"candidate_column": "reference"}, r"a column that is not also the reference column"),
     ({"candidate_column": ""}, r"'candidate_column' cannot be used"),
     ({"rescale": True}, r"Add --language CODE or --baseline PATH"),

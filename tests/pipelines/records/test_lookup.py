@@ -17,7 +17,13 @@ from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records import score_tables
-from bertscore_beam.records.lookup import PartsOfInput, equal_settings, find_rows, look_up_in_tables
+from bertscore_beam.records.lookup import (
+    PartsOfInput,
+    WantedRows,
+    equal_settings,
+    find_rows,
+    look_up_in_tables,
+)
 from bertscore_beam.records.record import PartRecord, part_to_bytes
 from bertscore_beam.records.row_scores import (
     ENTRY,
@@ -255,6 +261,21 @@ def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
         for code, signature in ((0, NOW), (1, OTHER), (0, newer)):
             found = look_up(place, piece.digests, signature=signature)
             assert (found.found == (piece.signed.codes == code)).all()
+
+
+def test_a_row_is_compared_once_a_setting_however_often_its_texts_repeat(tmp_path, monkeypatch):
+    piece, compared, take = made_up(200), [], WantedRows.take
+
+    def counted(wanted, rows, *given):
+        compared.append(len(rows))
+        return take(wanted, rows, *given)
+
+    piece.digests[:] = piece.digests[0]
+    folder = store(tmp_path, [piece])
+    monkeypatch.setattr(WantedRows, "take", counted)
+    for place in (folder, tables_of(folder)):
+        assert not look_up(place, piece.digests, signature=OTHER).found.any()
+    assert compared == [200, 200, 200]  # where they were, in that part, in the table
 
 
 def test_settings_and_reasons_that_parts_number_otherwise_are_those_of_the_rows(tmp_path):
