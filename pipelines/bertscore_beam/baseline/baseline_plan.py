@@ -130,7 +130,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not holds_data:
         return {}
     check_same_run(before, plan.identity)
-    described = {stem: _description(folder, stem) for stem in list_tables(names)}
+    described = {stem: description_of(folder, stem) for stem in list_tables(names)}
     for language in plan.languages:
         of_language = [own for stem, own in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
@@ -139,7 +139,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     return before or {}
 
 
-def _description(folder: OutputFolder, stem: str) -> dict[str, Any]:
+def description_of(folder: OutputFolder, stem: str) -> dict[str, Any]:
     """Return what is said of a table beside it; nothing if that is damaged. It has no digest."""
     try:
         content = load_json(folder.read(stem + DESCRIPTION_SUFFIX))

@@ -12,6 +12,7 @@ from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
     BaselineModel,
     BaselinePlan,
+    description_of,
     list_tables,
 )
 from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, list_files, table_path
@@ -21,7 +22,6 @@ from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null
 from bertscore_beam.run.output import TextTable
 from bertscore_beam.run.publication import publish_files
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
-from bertscore_core.errors import load_json
 from bertscore_core.idf import IdfTable
 from bertscore_core.stats.moments import Moments
 from bertscore_core.stats.score_statistics import MEASURES
@@ -182,13 +182,13 @@ def write_table(
 
 
 def stale_tables(folder: OutputFolder, pairs: Mapping[str, PairsRecord]) -> list[str]:
-    """Return the tables of languages that have another sample now."""
+    """Return the tables of languages that have another sample now, or do not say which."""
     stale = []
     for stem in list_tables(folder.files()):
         record = pairs.get(stem.partition("/")[0])
         if record is not None:
-            description = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
-            if description["sample"]["digest"] != record.sample:
+            sample = description_of(folder, stem).get("sample")
+            if not isinstance(sample, dict) or sample.get("digest") != record.sample:
                 stale.append(stem)
     return stale
 

@@ -55,7 +55,10 @@ def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
         job = begin_baseline(plan, folder, run.say)
     pairs = collect_pairs(job, run)
     for stale in baseline_tables.stale_tables(folder, pairs):
-        run.say(f"{stale} was made from another sample and is left out.")
+        run.say(
+            f"{stale} was made from another sample, or the .json beside it is damaged, and is left "
+            "out. Name its model in --models to make it again."
+        )
         job.stale.append(stale)
     return _conclude_baseline(job, _make_tables(job, run, pairs))
 

@@ -67,16 +67,22 @@ _MAGIC = {
     Codec.GZIP: rb"\x1f\x8b",
     Codec.ZSTD: rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",  # or what is skipped
 }
-ARROW_CURE = (
-    "A folder of `save_to_disk` becomes a Parquet file by "
-    "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`."
-)
-"""What to do with the files of Arrow that the package datasets writes."""
+CURES = {
+    ".arrow": "A folder of `save_to_disk` becomes a Parquet file by "
+    "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`.",
+    ".orc": 'Convert it: python -c "from pyarrow import orc, parquet; '
+    "parquet.write_table(orc.read_table('FILE'), 'NEW_FILE.parquet')\"",
+    ".avro": "Convert it: python -m fastavro FILE > NEW_FILE.jsonl",
+}
+"""What to do with files of other formats, by their suffix; `.arrow` is what datasets writes."""
 _PARQUET, _JSON_LINES = "a Parquet file", "lines of JSON"
 _KINDS = {
     _PARQUET: (rb"PAR1", "Let its name end in .parquet, and give it as --input."),
     "an Arrow file": (rb"ARROW1", "Convert it: pandas.read_feather(FILE).to_parquet(NEW_FILE)"),
-    "an Arrow stream": (rb"\xff{4}", ARROW_CURE),
+    "an Arrow stream": (rb"\xff{4}", CURES[".arrow"]),
+    # What follows is no text: a table of text may begin with ORCID.
+    "an ORC file": (rb"(?s)ORC.*[\0-\x08]", CURES[".orc"]),
+    "an Avro file": (rb"Obj\x01", CURES[".avro"]),
     "a file in UTF-16": (
         rb"\xff\xfe|\xfe\xff",
         "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
-from bertscore_beam.dump.formats import ARROW_CURE, AUTO, Format, suffixes
+from bertscore_beam.dump.formats import AUTO, CURES, Format, suffixes
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.partitions import Partition, partitions_of
 from bertscore_beam.files.credentials import mask_credentials
@@ -106,7 +106,7 @@ def _nothing(found: Search, pattern: str, endings: Sequence[str]) -> InputError:
     expected, cure = "a file or a folder", "Check the path."
     if found.exists or found.passed_over:
         expected = "files of a known format"
-        cure = ARROW_CURE if ".arrow" in found.passed_over else "Check the path."
+        cure = next((CURES[one] for one in found.passed_over if one in CURES), cure)
     elif is_pattern(pattern):
         expected = "a glob that matches files, such as 'dumps/**/*.parquet'"
         cure = "Check it, and quote it for the shell."

@@ -208,6 +208,8 @@ class _Listed:
 
 def read_set(data: bytes) -> tuple[IdfTables, dict[str, Any]]:
     """Return the tables in the file of several, and its notes; any exception if it is damaged."""
+    if not data.startswith(_FIRST_LINE):
+        raise ValueError(f"its first line is not {_FORMAT}")
     with zipfile.ZipFile(io.BytesIO(data.removeprefix(_FIRST_LINE))) as archive:
         notes = load_json(_member(archive, _LIST, _MOST_LIST_BYTES))
         listed = typed(_Listed, notes)

@@ -315,8 +315,9 @@ _ELSEWHERE = {
     "alpha ci": "confidence",
     "s seg_level sentence_level sl": "segments",
     "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
-    "i input": "judgements",
-    "data dataset dump": "input",
+    "i input data dataset dump file files": "judgements",
+    "data dataset dump file files": "input",
+    "baseline before": "against",
     "to_json to_csv save": "output",
     "v verbose": "Leave it out: progress is shown anyway.",
     "o output": "The result goes to standard output: write > FILE, with --json for a program.",
@@ -327,10 +328,11 @@ def hint_for(word: str, options: type[Options], *, is_key: bool = False) -> str:
     """Return a sentence about the option that a word probably means, "" if none is near."""
     known = [option.name for option in declared(options)]
     bare = underscored(word.strip("-"))
-    meant = next((meant for words, meant in _ELSEWHERE.items() if bare in words.split()), "")
+    found = (meant for words, meant in _ELSEWHERE.items() if bare in words.split())
+    meant = next((meant for meant in found if " " in meant or meant in known), "")
     if " " in meant:
         return meant
-    near = meant if meant in known else nearest(word, known)
+    near = meant or nearest(word, known)
     if near is None:
         return ""
     hint = f"Did you mean {near!r}?" if is_key else f"Did you mean --{dashed(near)}?"

@@ -199,11 +199,22 @@ def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl
     assert description(more)["pairs"] < description(more)["pairs_wanted"] == 2_000
     assert len(description(more)["source"]["files"]) == 4  # all there are
     assert run_baseline(crawl, more, model, *first, "--max-files", 1) == DONE
-    assert "was made from another sample and is left out" in capsys.readouterr().err
+    assert "en/bert was made from another sample, or" in capsys.readouterr().err
     assert run_baseline(crawl, fewer, model, *first, "--max-files", 1) == DONE
     names = ("en/bert.tsv", "en/bert.json")
     assert read_tables(more, names) == read_tables(fewer, names)
     assert len(description(more)["source"]["files"]) == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"sample": 3}'])
+def test_a_damaged_description_costs_no_more_than_its_table(
+    output, crawl, model, tables, capsys, content
+):
+    (output / "en" / "bert.json").write_text(content)
+    assert run_baseline(crawl, output, model, "--languages", "en") == DONE
+    said = "or the .json beside it is damaged, and is left out. Name its model in --models"
+    assert said in capsys.readouterr().err
+    assert read_tables(output) == tables
 
 
 def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, model, capsys):

@@ -70,6 +70,8 @@ CASES = [
      r"Did you mean (\S+)\?", f"5 {DRY}"),
     ("score -c HYP.txt -r REF.txt --idf corpu", "score -c HYP.txt -r REF.txt --idf",
      r"Did you mean '(\S+)'\?", DRY),
+    ("score --input spoken.parquet -r REF.txt", "score", r"give (--input .+) NAME --output FOLDER",
+     f"reference --output out {DRY}"),
     ("idf", "", AS_IN, f"--model {EMBEDDED_MODEL} --dry-run"),
     ("tune", "", AS_IN, DRY),
     ("tune --judgements wmt.csv --output tuned", "tune --judgements wmt.csv --output tuned",

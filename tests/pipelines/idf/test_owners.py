@@ -152,6 +152,6 @@ def test_damaged_kept_count_is_refused():
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("tables.json", zipfile.ZipFile(io.BytesIO(archived)).read("tables.json"))
     forged = line + b"\n" + packed.getvalue()
-    for damaged in (b"", data[:-30], data[:100], b"PK" + data[2:200], forged):
+    for damaged in (b"", data[:-30], data[:100], archived, b"PK" + data[2:200], forged):
         with pytest.raises(IdfError, match="damaged"):
             count_from_bytes(damaged)
