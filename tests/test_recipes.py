@@ -23,6 +23,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run.output import TOO_MANY_REJECTS, UNJUDGED, WORSE
 from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.stats.intervals import LEAST_ROWS
 from tests.support.dumps import sentence
 from tests.support.text_files import read_texts
 from tests.support.tolerances import PARITY_ATOL
@@ -104,7 +105,7 @@ def night(tmp_path_factory) -> Path:
             "candidate": sentence(number),
             "reference": sentence(number + (system == "small")),
         }
-        for system, language, number in product(SYSTEMS, LANGUAGES, range(5))
+        for system, language, number in product(SYSTEMS, LANGUAGES, range(LEAST_ROWS))
     ]
     pq.write_table(pa.Table.from_pylist(rows), folder / "dump.parquet")
     words = ["score", "--input", str(folder), "--output", str(folder / "scores" / DAY), "--quiet"]

@@ -163,7 +163,7 @@ def perform(words: Sequence[str]) -> int:
         near = nearest(name, COMMANDS)
         raise ConfigError(
             f"unknown command {name!r}; expected one of {', '.join(COMMANDS)}."
-            + (f" Did you mean {near}?" if near else "")
+            + (f" Did you mean {near}?" if near else " `bertscore-beam --help` explains them.")
         )
     command = COMMANDS[name]
     options = command.read(name, arguments)

@@ -179,7 +179,7 @@ _USUAL = (".content", ".text")
 """How paths to the text of a message end."""
 _SHOWN_PATHS = 3
 """Most paths that a message shows."""
-_BETWEEN = re.compile(r"[;,|\t]")
+_BETWEEN = re.compile(r"[;,|\t]|  +")
 """What separates the columns of a text file."""
 
 _LANGUAGE_OPTION = "--language-column"

@@ -87,6 +87,14 @@ _KINDS = {
         rb"\xff\xfe|\xfe\xff",
         "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",
     ),
+    **{
+        f"a file in {name} without its mark": (
+            pattern,
+            f"Convert it: iconv -f {name} -t UTF-8 FILE > NEW_FILE",
+        )
+        for name, pattern in {"UTF-16LE": rb"([^\0]\0){4}", "UTF-16BE": rb"(\0[^\0]){4}"}.items()
+    },
+    "an old Excel workbook": (rb"\xd0\xcf\x11\xe0", "Excel can save a sheet as CSV in UTF-8."),
     "a ZIP archive, such as an Excel workbook": (
         rb"PK\x03\x04",
         "Unpack it with unzip; Excel can save a sheet as CSV in UTF-8.",

@@ -65,7 +65,7 @@ class SplitReader:
         # What was made of a file of text is of one version.
         with check_one_version(split.path, "" if split.data else split.file_version):
             table = self._read_parquet(split)
-        with reading(split.path):  # what it holds may be forged
+        with reading(split.data or split.path):  # what it holds may be forged
             rows = _rows_of(table, split)
             if self._columns is not None:
                 rows = replace(

@@ -159,6 +159,8 @@ class StrictParser(argparse.ArgumentParser):
         named = re.search(r"--([\w-]+)", message)
         option = declare.by_name(self._options).get(declare.underscored(named[1]) if named else "")
         means = f" {option.first}." if option else ""
+        if share := re.search(r"'(\d+)%'", message):
+            means += f" For {share[1]} percent write {int(share[1]) / 100:g}."
         raise ConfigError(f"{message}.{means} `{self.prog} --help-all` lists the flags.")
 
     def read(self, arguments: Sequence[str]) -> dict[str, Any]:
@@ -211,6 +213,10 @@ class StrictParser(argparse.ArgumentParser):
         elif word.startswith("-"):
             word = word.partition("=")[0]
             hint = declare.hint_for(word, self._options)
+        elif word == "help":
+            pass  # what follows names --help-all
+        elif "row" in known:
+            hint = "Rows of a run go after the flag --row; texts go after theirs: -c TEXT -r TEXT."
         elif "against" in known:
             hint = f"Another run goes after the flag: --against {word}."
         elif "input" in known and not given.get("candidates"):

@@ -57,7 +57,7 @@ def lines_cure(data: bytes, text: TextFile) -> str:
         row = None
     if isinstance(row, dict) and (table := _table_in(row, infer_schema([row]), text)):
         return f"It has many rows in it: {table[0]}. Convert it: {table[1]}"
-    return "Convert it: jq -c . FILE > dump.jsonl"
+    return f"Convert it: {jq_command('.', text)}"
 
 
 def _table_in(row: Mapping[str, Any], schema: pa.Schema, text: TextFile) -> tuple[str, str] | None:
@@ -86,7 +86,7 @@ def _table_in(row: Mapping[str, Any], schema: pa.Schema, text: TextFile) -> tupl
     take = f"map_values(if {each} then .[$row] else . end)"
     above = dict.fromkeys(place[:-1] for place in places.values() if place[:-1])
     steps = [which, take, *(f"{_jq_path(place)} |= {take}" for place in above)]
-    return got, _command(" | ".join(steps), text)
+    return got, jq_command(" | ".join(steps), text)
 
 
 def _is_frame(value: Any) -> bool:
@@ -106,7 +106,8 @@ def _jq_path(place: Sequence[str]) -> str:
     )
 
 
-def _command(program: str, text: TextFile) -> str:
+def jq_command(program: str, text: TextFile) -> str:
+    """Return the command that writes what a program of jq makes of a file of text."""
     path = "FILE" if names_host(text.path) else shlex.quote(text.path)
     words = f"jq -c {shlex.quote(program)}"
     unpack = _UNPACK[text.codec]

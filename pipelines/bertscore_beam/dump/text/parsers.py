@@ -131,10 +131,11 @@ def _nests_deep(line: bytes) -> bool:
 
 # Longer than any record.
 _LONGEST_FIELD = 1 << 30
+END_LINES = r"tr '\r' '\n' < FILE > NEW_FILE"
 _RETURN = BadLine(
     reason=Reason.BAD_LINE,
     message="it holds a carriage return outside quotes; if these end lines, convert them to "
-    r"line feeds: tr '\r' '\n' < FILE > NEW_FILE",
+    f"line feeds: {END_LINES}",
 )
 _QUOTE = BadLine(reason=Reason.BAD_LINE, message="a quote is not closed")
 _RAW = "; where quotes are a part of the texts, give --input-format tsv-raw"

@@ -28,7 +28,7 @@ from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
-from bertscore_beam.dump.text.one_object import check_is_row, lines_cure
+from bertscore_beam.dump.text.one_object import check_is_row, jq_command, lines_cure
 from bertscore_beam.dump.text.schema import infer_schema
 from bertscore_beam.dump.text.text_records import read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
@@ -170,6 +170,12 @@ def _header_schema(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Sc
     return pa.schema([(name, pa.string()) for name in names])
 
 
+_FROM_PYTHON = (
+    'Convert it: python -c "import ast, json, sys; '
+    '[print(json.dumps(ast.literal_eval(row))) for row in sys.stdin]" < FILE > dump.jsonl'
+)
+
+
 def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
     start = first.data.lstrip()[:2]
@@ -179,11 +185,16 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
             schema = widened(schema, drifts)
         return schema
     got, cure = {
-        b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
+        b"[": ("an array of JSON", f"Convert it: {jq_command('.[]', text)}"),
+        b"{'": ("objects of Python", _FROM_PYTHON),
         b"{": ("an object over several lines", lines_cure(first.data, text)),
         b"},": ("a comma after each object", "Remove the commas: sed 's/,$//' FILE > dump.jsonl"),
     }.get(
-        b"}," if first.data.lstrip().partition(b"\n")[0].endswith(b"},") else start[:1],
+        b"},"
+        if first.data.lstrip().partition(b"\n")[0].endswith(b"},")
+        else b"{'"
+        if start == b"{'"
+        else start[:1],
         ("other text", "Name other formats with --input-format."),
     )
     raise InputError(
@@ -358,6 +369,11 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
             for place, line in records.bad.items():
                 raise _bad_line(path, line, int(records.numbers[place]))
             if records.numbers[0] == 1:
+                if len(records.rows) == 1 and "\r" in records.rows[0]:
+                    raise InputError(
+                        f"{mask_credentials(path)!r} has no line feeds: got carriage returns; "
+                        f"expected lines that end in line feeds. Convert it: {parsers.END_LINES}"
+                    )
                 records.rows[0] = records.rows[0].removeprefix(parsers.MARK.decode())
             yield from zip(records.offsets.tolist(), records.rows, strict=True)
 
