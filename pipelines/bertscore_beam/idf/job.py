@@ -74,9 +74,7 @@ from bertscore_beam.run.text_import import (
     ImportTexts,
     check_before_import,
     delete_other_imports,
-    import_phase,
     lacking_imports,
-    missing_imports,
     slow_text_warning,
 )
 from bertscore_core.errors import BertScoreError, ConfigError, UnknownLanguageError
@@ -186,7 +184,7 @@ def plan_idf(
     with reaching("input", *options.input):
         found = expand_inputs(options.input, input_format=options.input_format)
     fields = table_fields(options)
-    imports = Imports(folder=work_folder, needs_rows=options.language_column is not None)
+    imports = Imports(folder=work_folder, needs_rows=True)
 
     def planned(files: Sequence[InputFile]) -> Plan:
         resources = Resources(workers=runner.expected_workers, imports=imports)
@@ -315,8 +313,7 @@ def begin_idf(
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
-    names = folder.files()
-    delete_other_imports(folder, planned.texts, names)
+    delete_other_imports(folder, planned.texts, folder.files())
     write_run(folder, {SPLIT_ROWS: planned.plan.split_rows})
     plan = plan_to_bytes(planned.plan)
     folder.write(PLAN_FILE, plan)
@@ -329,16 +326,10 @@ def begin_idf(
         say(message)
     if reused := counted & wanted:
         say(f"{len(reused)} splits were counted by an earlier run and are reused.")
-    # Which row of a key counts is found in the rows of all splits.
-    to_read = (
-        split for split in splits if counting.fields.key or counting.count_name(split) not in reused
-    )
-    texts = missing_imports(planned.texts, to_read, names)
     rows = {counting.count_name(split): split.about_rows for split in splits}
     chunks = chunks_of(folder.path(PLAN_FILE), digest_of(plan), planned.runner.num_chunks)
     expected = Expected(folder=COUNTS_FOLDER, amounts=rows, unit="rows")
-    phases = idf_phases(chunks, counting, folder, planned.table_file)
-    return ((import_phase(texts, folder), *phases) if texts else phases), expected
+    return idf_phases(chunks, counting, folder, planned.table_file), expected
 
 
 def idf_phases(

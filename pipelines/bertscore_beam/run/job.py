@@ -142,15 +142,20 @@ class Run:
             self._is_new = next(_own_files(self.folder), None) is None
         return self.folder
 
-    def import_texts(self, folder: str, texts: Sequence[TextFile], check: Check) -> None:
+    def import_texts(
+        self, folder: str, texts: Sequence[TextFile], check: Check | None = None
+    ) -> None:
         """Turn files of text into Parquet in the output folder, which is taken and checked before.
 
-        The launcher of a detached job waits for this, too, since the rest is not planned yet. That
-        of a template does it itself: nothing that it describes runs yet.
+        Before a job is planned that is what has no import; then, what has splits to do, but no rows
+        any more. The launcher of a detached job waits for this, too. That of a template does it
+        itself: nothing that it describes runs yet.
         """
         if not texts:
             return
-        check(self.take(folder))
+        self.take(folder)
+        if check is not None:
+            check(self.folder)
         work, waiting = [import_phase(texts, self.folder)], replace(self.runner, detached=False)
         expected, is_here = expected_imports(texts), self.runner.is_template
         self._do(work, expected, waiting, loads=False, plainly=is_here)

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -54,8 +53,8 @@ def expected_imports(texts: Sequence[TextFile]) -> Expected:
     files = "1 file" if number == 1 else f"{number:,} files"
     return Expected(
         message=f"turning {files} of text into Parquet",
-        folder=IMPORTS_FOLDER,
-        amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
+        folder=INPUT_FOLDER,
+        amounts={text.data.removeprefix(f"{INPUT_FOLDER}/"): text.size for text in texts},
         unit="bytes of text",
     )
 
@@ -80,7 +79,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
         place = stored
 
     share = activity.report_fraction(
-        os.path.basename(text.footer), lambda: place / max(text.size, place, 1)
+        os.path.basename(text.data), lambda: place / max(text.size, place, 1)
     )
     # Files without a name: nothing of the texts is left if the process is killed.
     with share, tempfile.TemporaryFile() as rows:
@@ -190,23 +189,24 @@ def delete_other_imports(
     folder: OutputFolder, texts: Iterable[TextFile], names: Iterable[str]
 ) -> None:
     """Delete the imports of all other files, and of other versions of these; see above."""
-    folder.delete(*(_imports_among(names) - {*chain.from_iterable(map(_files_of, texts))}))
-    for below in (INPUT_FOLDER, IMPORTS_FOLDER):
-        folder.delete_empty_folders(below)
+    _delete(folder, _imports_among(names) - _files_of(texts))
 
 
 def delete_imports(folder: OutputFolder, texts: Iterable[TextFile]) -> None:
     """Delete the imports of files, and what says that one cannot be imported."""
-    folder.delete(*chain.from_iterable(map(_files_of, texts)))
-    for below in (INPUT_FOLDER, MANIFEST_FOLDER):
-        folder.delete_empty_folders(below)
-
-
-def _files_of(text: TextFile) -> tuple[str, ...]:
-    return text.data, text.footer, text.rejection
+    _delete(folder, _files_of(texts))
 
 
 def delete_input(folder: OutputFolder) -> None:
     """Delete the rows of imports: nothing needs them any more. Their footers stay."""
-    folder.delete(*(f"{INPUT_FOLDER}/{name}" for name in folder.files(INPUT_FOLDER)))
-    folder.delete_empty_folders(INPUT_FOLDER)
+    _delete(folder, (f"{INPUT_FOLDER}/{name}" for name in folder.files(INPUT_FOLDER)))
+
+
+def _files_of(texts: Iterable[TextFile]) -> set[str]:
+    return {name for text in texts for name in (text.data, text.footer, text.rejection)}
+
+
+def _delete(folder: OutputFolder, names: Iterable[str]) -> None:
+    folder.delete(*names)
+    for below in (INPUT_FOLDER, MANIFEST_FOLDER):
+        folder.delete_empty_folders(below)

@@ -115,9 +115,7 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
     if moved:
         end_moves(spec.folder, spec.run, moved)
     if spec.detached:
-        summary = read_summary(spec)
-        _delete_own(spec)
-        _delete_input(spec, summary)
+        summary = end_of_run(spec)
         end_lease(spec.folder.root, job_of_worker())
         if not summary["success"]:
             place = SUMMARY_FILE if has_ended(spec) else f"{FAILED_FOLDER}/{SUMMARY_FILE}"
@@ -127,25 +125,20 @@ def _end(spec: RunSpec, moved: list[str]) -> Iterable[Any]:
     return ()
 
 
-def _delete_own(spec: RunSpec) -> None:
-    """Delete what only the workers of a run need. Plans may contain credentials in paths."""
-    spec.folder.delete(*_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING)))
-    delete_tables(spec.folder)
-
-
-def _delete_input(spec: RunSpec, summary: dict[str, Any]) -> None:
-    if summary["success"] and not spec.keep_input:
-        delete_input(spec.folder)
-
-
 def end_of_run(spec: RunSpec) -> dict[str, Any]:
-    """Return the summary of a run whose phases have ended, and delete what it has left over."""
-    _delete_own(spec)
+    """Return the summary of a run whose phases have ended, and delete what it has left over.
+
+    What only its workers need goes first: plans may contain credentials in paths.
+    """
+    folder = spec.folder
+    folder.delete(*_notes(spec), *(own_file(spec.run, name) for name in (PLAN, PENDING)))
+    delete_tables(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = read_summary(spec)
-        if has_ended(spec):  # not by workers: the job of a dead launcher may be at its end, too
-            sweep(spec.folder)
-        _delete_input(spec, summary)
+        if has_ended(spec) and not spec.detached:  # a job may end when a later run is at work
+            sweep(folder)
+        if summary["success"] and not spec.keep_input:
+            delete_input(folder)
     return summary
 
 

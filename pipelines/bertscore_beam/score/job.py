@@ -3,14 +3,13 @@
 plan --> count idf --> save idf --> score the pending splits --> the last phases
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
-from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import before_work
@@ -30,12 +29,7 @@ from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, T
 from bertscore_beam.run.phases import Phase, chunks_of
 from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.temporary import is_temporary
-from bertscore_beam.run.text_import import (
-    delete_other_imports,
-    import_phase,
-    missing_imports,
-    slow_text_warning,
-)
+from bertscore_beam.run.text_import import delete_other_imports, missing_imports, slow_text_warning
 from bertscore_beam.score.conclude import end_of_run, end_without_work, has_ended, last_phases
 from bertscore_beam.score.finish import FAILED_FOLDER, judge_run, valid_records
 from bertscore_beam.score.idf_table import counting_of, with_idf
@@ -73,8 +67,9 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
     # A detached job is submitted in any case: its sender waits for the state of the job.
     has_work = bool(diff.to_do) or spec.detached
     del planned, diff  # they are large when there are many splits
+    run.import_texts(folder.root, texts)
     if has_work:
-        run.do([*score_phases(spec, texts)], expected, plainly=is_small)
+        run.do([*score_phases(spec)], expected, plainly=is_small)
     return conclude_score(spec)
 
 
@@ -199,15 +194,11 @@ def expected_of(spec: ScoreSpec, diff: FolderDiff) -> Expected:
     )
 
 
-def score_phases(spec: ScoreSpec, texts: Sequence[TextFile] = ()) -> Iterator[Phase]:
+def score_phases(spec: ScoreSpec) -> Iterator[Phase]:
     """Yield the phases of a run; they read the plan that `start_run` writes.
-
-    Texts are those whose rows are gone: an earlier success needed them no more.
 
     Only splits, the idf table and part records cross from phase to phase, never a text or a score.
     """
-    if texts:
-        yield import_phase(texts, spec.folder)
     pending = chunks_of(*spec.plan(PENDING), spec.num_chunks)
     if spec.idf.must_count:
         all_splits = chunks_of(*spec.plan(PLAN), spec.num_chunks)

@@ -1,7 +1,6 @@
 """The idf job: counts that a stopped run leaves to the next, and one table."""
 
 import os
-import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -163,24 +162,23 @@ def test_rows_of_a_text_file_are_counted_and_not_their_references(tmp_path, caps
     assert load_idf(str(table)).num_documents == 12
 
 
-@pytest.mark.parametrize(("more", "again"), [((), 1), (("--idf-key", "id"), 2)])
-def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypatch, more, again):
+def test_run_of_text_imports_what_has_lost_its_rows(tmp_path, monkeypatch):
     rows = [{"id": str(n), "reference": f"word {n}"} for n in range(6)]
     for name in "ab":
         write_text(tmp_path / "dump" / f"{name}.jsonl", to_jsonl(rows))
     table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
-    assert cli.main([*command(tmp_path / "dump", whole), *more]) == cli.DONE
+    assert cli.main(command(tmp_path / "dump", whole)) == cli.DONE
     with monkeypatch.context() as patched:
         patched.setattr(job, "_clean_up", lambda folder: None)
-        assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
+        assert cli.main(command(tmp_path / "dump", table)) == cli.DONE
     work = tmp_path / ".table.npz.run"
     assert len(list((work / INPUT_FOLDER).iterdir())) == 2
-    shutil.rmtree(work / INPUT_FOLDER)
+    next((work / INPUT_FOLDER).iterdir()).unlink()
     lose_a_count(work)
     table.unlink()
     imported = Mock(wraps=write_rows)
     monkeypatch.setattr("bertscore_beam.run.text_import.write_rows", imported)
-    assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
-    assert imported.call_count == again
+    assert cli.main(command(tmp_path / "dump", table)) == cli.DONE
+    assert imported.call_count == 1
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()
