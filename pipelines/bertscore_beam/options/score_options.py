@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.dump.formats import AUTO, TWO_FILES, suffixes
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import without_query
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
@@ -269,11 +270,6 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     def check_input(self) -> None:
         """Refuse a local path that is not there; files with one text per line are no patterns."""
-        from bertscore_beam.dump.formats import (
-            AUTO,
-            suffixes,
-        )  # here, since it takes time to import
-
         for path in (*self.candidates, *self.references):
             place = os.path.expanduser(path)
             is_local = path != STANDARD and "://" not in path
@@ -309,8 +305,6 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
     """Name the options for text files; without this only the output would be called missing."""
     if {"output", "input_format"} & values.keys():
         return
-    from bertscore_beam.dump.formats import TWO_FILES  # here, since it takes time to import
-
     texts = [mask_credentials(path) for path in paths if is_text_name(path)]
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)
 

@@ -95,7 +95,7 @@ class TextFile:
     def key(self) -> str:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
-        how = (self.parser, self.kind, self.codec, self.columns, self.lists, "")
+        how = (self.parser, self.kind, self.codec, self.columns, self.lists)
         named = ("named",) if self.is_named and self.kind is Format.JSONL else ()
         return digest_of(json.dumps([file, (*how, *named)]))
 
