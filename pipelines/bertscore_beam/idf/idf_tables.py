@@ -256,9 +256,8 @@ def load_idf(path: str) -> IdfTables:
     return IdfTables.from_bytes(data, source=mask_credentials(path))
 
 
-@lru_cache(maxsize=256)
 def read_table(path: str) -> IdfTable:
-    """Read a table for all rows that a run has made for its own models, once a process."""
+    """Read a table for all rows that a run has made for its own models."""
     return IdfTable.from_bytes(read_bytes(path), mask_credentials(path))
 
 

@@ -1,7 +1,7 @@
 """Score parts of the judgements with a model, at every layer with every weighting."""
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,6 @@ from bertscore_beam.idf.idf_tables import read_table
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.loading import load_scorer
-from bertscore_core.idf import IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import WorkerSettings
 from bertscore_core.tokens import FloatArray
@@ -80,10 +79,9 @@ class ScoreParts:
     def _score(self, scorer: BertScorer, part: Part) -> Iterator[str]:
         with open_kept(self.folder.path(part.path), _CURE) as file:
             table = file.read()
-        idf = [read_table(self.folder.path(path)) for path in self.idf]
         work, path = Work(), self.name(part)
         with activity.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
-            scores = _score_part(scorer, table, idf, self.weightings, work)
+            scores = self._score_part(scorer, table, work)
         counters.count(counters.PAIRS_SCORED, len(table))
         counters.count_work(work)
         buffer = io.BytesIO()
@@ -91,29 +89,24 @@ class ScoreParts:
         self.folder.write(path, buffer.getvalue())
         yield path
 
+    def _score_part(self, scorer: BertScorer, table: pa.Table, work: Work) -> FloatArray:
+        """Score pairs at every layer with every weighting; each text is encoded once.
 
-def _score_part(
-    scorer: BertScorer,
-    table: pa.Table,
-    idf: Sequence[IdfTable],
-    weightings: Sequence[str],
-    work: Work,
-) -> FloatArray:
-    """Score pairs at every layer with every weighting; each text is encoded once.
-
-    Returns:
-        Raw scores. Shape (weightings, L + 1, 3, pairs), NaN for pairs without a score.
-    """
-    layers, groups = scorer.encoder.num_outputs, table["group"].to_numpy()
-    values = np.full((len(weightings), layers, 3, len(table)), np.nan, dtype=np.float32)
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group)
-        own = table.take(rows)
-        pairs = scorer.tokenize(own["candidate"].to_pylist(), own["references"].to_pylist())
-        tables = [idf[int(group)] if own == "corpus" else None for own in weightings]
-        weights = [*map(scorer.token_weights, tables)]
-        for number, scores in enumerate(scorer.score_with_each(pairs, weights, work)):
-            three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
-            own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
-            values[number][..., rows] = own_values
-    return values
+        Returns:
+            Raw scores. Shape (weightings, L + 1, 3, pairs), NaN for pairs without a score.
+        """
+        layers, groups = scorer.encoder.num_outputs, table["group"].to_numpy()
+        shape = (len(self.weightings), layers, 3, len(table))
+        values = np.full(shape, np.nan, dtype=np.float32)
+        for group in np.unique(groups):
+            rows = np.flatnonzero(groups == group)
+            own = table.take(rows)
+            pairs = scorer.tokenize(own["candidate"].to_pylist(), own["references"].to_pylist())
+            idf = read_table(self.folder.path(self.idf[int(group)])) if self.idf else None
+            tables = [idf if weighting == "corpus" else None for weighting in self.weightings]
+            weights = [*map(scorer.token_weights, tables)]
+            for number, scores in enumerate(scorer.score_with_each(pairs, weights, work)):
+                three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
+                own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
+                values[number][..., rows] = own_values
+        return values
