@@ -10,7 +10,7 @@ file. The footer of a part that is not as the manifest lists it is read.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.splits import Split, note_name
@@ -64,13 +64,6 @@ class FoundParts:
     published: frozenset[str] = frozenset()
     is_whole: bool = True
 
-    def with_made(self, made: Collection[PartRecord], *, alone: bool) -> "FoundParts":
-        """Return the same with parts that a run has made, or read and kept; or with these alone."""
-        records = {record.part_name: record for record in made}
-        found = {} if alone else self.records
-        unverified = self.unverified - records.keys()
-        return replace(self, records={**found, **records}, unverified=unverified)
-
     def entries(self, part_name: str) -> Iterator[Entry]:
         """Yield the entries of a part under its name, which stays, as its files are now."""
         record = None if part_name in self.unverified else self.records.get(part_name)
@@ -89,7 +82,9 @@ class FoundParts:
         return tuple(sorted({*self.unverified, *others} - self.published))
 
 
-def find_parts(folder: OutputFolder, head: Head | None, known: Collection[str] = ()) -> FoundParts:
+def find_parts(
+    folder: OutputFolder, head: Head | None, made: Iterable[PartRecord] = (), *, alone: bool = False
+) -> FoundParts:
     """Look over an output folder.
 
     A file is a part if its footer has a record that names it. Other Parquet files, and the folders
@@ -98,8 +93,10 @@ def find_parts(folder: OutputFolder, head: Head | None, known: Collection[str] =
     Args:
         folder: The folder.
         head: Its head.
-        known: Parts whose records are known, so that nothing is read of them.
+        made: The records of parts that a run has made, or read and kept: of these nothing is read.
+        alone: Whether no other parts count, as if they were not there.
     """
+    known = {record.part_name: record for record in made}
     files = dict(folder.each_stored())
     parts, others = set(), []
     for name in files:
@@ -122,11 +119,11 @@ def find_parts(folder: OutputFolder, head: Head | None, known: Collection[str] =
         is_whole = is_whole and not (is_part and (stored is None or stored.size != entry.size))
     for name in [name for name in records if changed and rows_path(name) in changed]:
         del records[name]
-    left = sorted(filter(is_part_name, parts - {*records, *known}))
+    left = sorted(filter(is_part_name, parts - records.keys() - known.keys()))
     read = in_parallel(lambda name: read_record(folder, name, files[name]), left)
     found = {name: record for name, record in zip(left, read, strict=True) if record is not None}
     return FoundParts(
-        records=records | found,
+        records=known if alone else {**records, **found, **known},
         unverified=frozenset(found),
         damaged=frozenset({*left} - found.keys()),
         others=tuple(others),

@@ -74,7 +74,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None, made: Collection[PartRecor
     path, digest = spec.plan(PLAN)
     plan = read_plan(folder.read(own_file(spec.run, PLAN)), digest, path)
     names = {record.part_name for record in made}
-    found = find_parts(folder, spec.before, names).with_made(made, alone=spec.replaces)
+    found = find_parts(folder, spec.before, made, alone=spec.replaces)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found, spec.digest, fingerprint, spec.settings.labels
     return compare_with_plan(*given, made=names)

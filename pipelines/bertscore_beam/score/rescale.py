@@ -196,11 +196,11 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, FoundParts]:
     before = read_same_command(folder, spec.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, spec.identity)
-    found = find_parts(folder, head)
+    found = find_parts(folder, head, alone=overwrite)
     spec = replace(spec, before=head)
     folder.delete_temporary()
     spec.write_notes(_run_notes(spec))
-    return spec, found.with_made((), alone=overwrite)
+    return spec, found
 
 
 def _made_of(spec: RescaleSpec, record: PartRecord) -> str:
@@ -285,8 +285,7 @@ def _rescaled_table(spec: RescaleSpec, table: pa.Table) -> pa.Table:
 
 def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None) -> None:
     """Begin to publish a run: it is the success that the run before was."""
-    names = {record.part_name for record in tried.records}
-    found = find_parts(spec.folder, spec.before, names).with_made(tried.records, alone=True)
+    found = find_parts(spec.folder, spec.before, tried.records, alone=True)
     check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
     summary = _summary(spec, tried.totals.summary)
     files = {

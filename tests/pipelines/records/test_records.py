@@ -196,7 +196,7 @@ def test_a_listing_leaves_the_bookkeeping_and_other_files_out(output):
 def test_nothing_is_read_of_parts_whose_records_are_known(output):
     put(output, SPLIT.part_name, b"no Parquet")
     assert find_parts(OutputFolder(output), None).damaged == {SPLIT.part_name}
-    assert find_parts(OutputFolder(output), None, [SPLIT.part_name]).damaged == set()
+    assert find_parts(OutputFolder(output), None, [record_of(SPLIT)]).damaged == set()
 
 
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
