@@ -151,9 +151,10 @@ def start_run(planned: ScorePlan, spec: ScoreSpec, diff: FolderDiff) -> ScoreSpe
         The same run, which knows the plans that were written.
     """
     folder, plan, tables = spec.folder, diff.plan, tables_of(planned.files)
-    if spec.start.num_parts_gone or not plan.is_whole:
-        for table in tables.values():  # names do not tell whose the other parts are that stay
-            del table["names"]
+    others = [part for part in diff.left if not part.startswith(spec.tables)]
+    for table in tables.values():
+        if any(part.startswith(str(table["names"])) for part in others):
+            del table["names"]  # they do not tell whose these parts are
     folder.delete_temporary()
     if spec.reuse is not None and diff.to_do:
         listed = list_earlier(folder, OutputFolder(spec.reuse.root))

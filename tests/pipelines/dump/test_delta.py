@@ -365,6 +365,25 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
 
 
 @pytest.mark.job
+@pytest.mark.usefixtures("tiny_jobs")
+def test_files_that_leave_a_table_leave_the_folder_of_a_run_that_had_lost_others(tmp_path):
+    (tmp_path / "other").mkdir()
+    lost = tmp_path / "other" / "x.parquet"
+    pq.write_table(pa.table({**pair_rows(1, 7), "id": [7]}), lost)
+    write(tmp_path / "t", range(3))
+    words = score_arguments(tmp_path / "t", tmp_path, "--input", tmp_path / "t", tmp_path / "other")
+    assert cli.main([*words, "--min-rows", "9"]) == cli.TOO_MANY_REJECTS  # so there is no success
+    other = pa.table({**pair_rows(1, 8), "id": [8]})
+    pq.write_table(other, lost.with_name("y.parquet"))
+    lost.rename(tmp_path / "kept")
+    assert cli.main(words) == cli.TOO_MANY_REJECTS
+    (tmp_path / "kept").rename(lost)
+    DeltaTable(tmp_path / "t").delete("id = 0")
+    assert cli.main(words) == cli.DONE
+    assert scored_ids(tmp_path / "out") == [1, 2, 7, 8]
+
+
+@pytest.mark.job
 @pytest.mark.model
 def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_path, capsys):
     dump, output = tmp_path / "t", tmp_path / "out"
