@@ -259,18 +259,23 @@ class Imports:
             layout = read_copied_layout(join(self.folder, text.footer), candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
-        noted = read_if_there(join(self.folder, text.rejection))
-        with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
-            content = load_json(noted or b"{}")
-            reason, message = FileReason(content["reason"]), str(content["message"])
-            if self.are_made or not reason.is_out_of_reach:
-                raise RejectedError(reason, message)
+        noted = read_rejection(join(self.folder, text.rejection))
+        if noted is not None and (self.are_made or not noted.reason.is_out_of_reach):
+            raise noted
         return None
 
 
 def rejection_to_json(reason: FileReason, message: str) -> bytes:
-    """Return why a file could not be imported, as `Imports.layout` reads it."""
+    """Return why a file could not be imported, for `read_rejection`."""
     return json.dumps({"reason": reason, "message": message}).encode()
+
+
+def read_rejection(path: str) -> RejectedError | None:
+    """Read why a file could not be imported; None if nothing says so, or the note is damaged."""
+    with suppress(ValueError, KeyError, TypeError):
+        content = load_json(read_if_there(path) or b"{}")
+        return RejectedError(FileReason(content["reason"]), str(content["message"]))
+    return None
 
 
 _SHOWN = 3

@@ -18,9 +18,10 @@ import pyarrow as pa
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, footer_digest_of
+from bertscore_beam.dump.plan import read_rejection
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
-from bertscore_beam.dump.text.text_source import footer_of
+from bertscore_beam.dump.text.text_source import footer_of, rejection_of
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import from_json, to_json, typed, unpacked
 from bertscore_beam.files.credentials import mask_credentials
@@ -189,9 +190,7 @@ class SplitScorer:
                 whole = Rows(read.table, spec.fields, read.lines)
                 rows = explode_candidates(whole)
         except UNREADABLE as error:
-            if split.data and isinstance(error, InputError):  # the next run imports it again
-                delete_many([footer_of(split.data)])
-            return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
+            return _failed(split, _why_unread(split, error))
         if idf.problem:
             return _failed(split, idf.problem)
         digests = RowDigests.of(whole, utc_times=split.utc_times)
@@ -362,6 +361,16 @@ def stage_part(
     spec.folder.write_all({**beside, name: data})
     digest = footer_digest_of(data)
     return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
+
+
+def _why_unread(split: Split, error: Exception) -> str:
+    """Return why a split cannot be read; a damaged import is made again by the next run."""
+    reason = f"{type(error).__name__}: {error}"
+    if split.data and isinstance(error, InputError):
+        delete_many([footer_of(split.data)])
+    elif split.data and isinstance(error, FileNotFoundError):
+        reason = str(read_rejection(rejection_of(split.data)) or reason)
+    return mask_credentials(reason)
 
 
 def _failed(split: Split, reason: str) -> TriedSplits:

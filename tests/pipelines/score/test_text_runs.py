@@ -1,5 +1,6 @@
 """Runs over text files: what is imported when, what stays in the folder, and which rows count."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -189,6 +190,23 @@ def test_file_that_changes_behind_planning_is_scored_by_the_next_run(
     assert read_output(out / "b.jsonl.gz")["id"].to_pylist() == list(range(500, 501 + ROWS))
     assert not rejected_files(out)
     assert kept_imports(out) == {".pq"}
+
+
+@pytest.mark.parametrize("change", ["cut off", "gone"])
+def test_an_import_that_fails_for_rows_that_are_gone_says_why(
+    out, mixed, run, behind_planning, change
+):
+    assert run() == cli.DONE
+    file, lost = mixed / "b.jsonl.gz", sorted((out / "b.jsonl.gz").iterdir())[1]
+    lost.unlink()
+    behind_planning.append(file.unlink if change == "gone" else lambda: os.truncate(file, 20))
+    assert run() == cli.BROKEN
+    listed = pq.read_table(out / FILES_FILE).to_pylist()
+    assert [(row["file"], row["row"], row["reason"]) for row in listed] == [
+        (str(file), 4, "unreadable_rows")
+    ]
+    assert "b.jsonl.gz" in listed[0]["message"]
+    assert INPUT_FOLDER not in listed[0]["message"]
 
 
 def test_bad_files_of_text_are_rejected_beside_good_ones_until_they_are_repaired(

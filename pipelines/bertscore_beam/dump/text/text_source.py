@@ -126,6 +126,11 @@ def footer_of(data: str) -> str:
     return f"{folder}{IMPORTS_FOLDER}/{name.removesuffix('.parquet')}.pq"
 
 
+def rejection_of(data: str) -> str:
+    """Return the path of what says why there is no import, from that of its rows."""
+    return f"{footer_of(data).removesuffix('.pq')}.json"
+
+
 def texts_among(
     files: Iterable[inputs.InputFile], columns: Sequence[str], lists: Sequence[str]
 ) -> tuple[TextFile, ...]:
