@@ -21,7 +21,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import is_pattern
 from bertscore_beam.files.paths import real_place
 from bertscore_beam.files.reach import before_work, reaching, silenced
-from bertscore_beam.files.write import can_write_below, copy_atomically
+from bertscore_beam.files.write import check_can_write, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import STANDARD, ScoreOptions
 from bertscore_beam.records.text_rows import PublishedRows
@@ -144,11 +144,7 @@ def _check_file(options: ScoreOptions) -> None:
             f"--output {shown!r} is a folder: got a name that stands for a file; expected a file, "
             f"which may be there. Choose another name, or write {shown}/ to go on in the folder."
         )
-    if not can_write_below(os.path.dirname(path)):
-        raise ConfigError(
-            f"--output {shown!r} cannot be written: got a folder that takes no new file; expected "
-            "one that does. Choose another --output."
-        )
+    check_can_write(options.output)
     tables = (options.registry, options.baseline, options.idf)
     read = (*options.input, *options.references, options.reference_file, *tables)
     is_glob = not options.candidates

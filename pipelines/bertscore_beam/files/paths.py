@@ -36,6 +36,9 @@ S3, GCS = frozenset({"s3", "s3a"}), frozenset({"gs", "gcs"})
 FLAT = S3 | GCS
 
 
+_HF_KINDS = frozenset({"datasets", "spaces", "models", "buckets"})
+
+
 def resolve(path: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of a path and the path as that file system writes it.
 
@@ -54,7 +57,13 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
         )
     if not separator:
         return fsspec.filesystem("file"), inner
-    bucket = path.partition("://")[2].partition("/")[0]
+    bucket, _, below = path.partition("://")[2].partition("/")
+    owner, _, name = (below if bucket in _HF_KINDS else f"{bucket}/{below}").partition("/")
+    if scheme == "hf" and not (owner and name.strip("/")):  # the client's errors blame the network
+        raise ConfigError(
+            f"{mask_credentials(path)!r} names no repository of the hub: got no owner and name; "
+            "expected hf://datasets/OWNER/NAME/FILE. Write both, as in the address of its page."
+        )
     if scheme in FLAT and re.search(r"@|^(?!arn:).*:", bucket):  # the client's error would name it
         raise ConfigError(
             f"{mask_credentials(path)!r} cannot be used: got credentials or a port before the "

@@ -16,6 +16,7 @@ from bertscore_beam.files import paths
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_temporary
 from bertscore_beam.files.read import exists, in_parallel
+from bertscore_core.errors import ConfigError
 
 _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
@@ -107,6 +108,19 @@ def create_exclusively(path: str, data: bytes) -> None:
         if exists(path):
             raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
         raise
+
+
+def check_can_write(path: str) -> None:
+    """Check that a file can be written, before the work for it.
+
+    Raises:
+        ConfigError: It cannot: a folder of it may not be changed, or is a file.
+    """
+    if not can_write_below(os.path.dirname(path)):
+        raise ConfigError(
+            f"--output {mask_credentials(path)!r} cannot be written: got a folder that takes no "
+            "new file; expected one that does. Choose another --output."
+        )
 
 
 def can_write_below(folder: str) -> bool:

@@ -103,8 +103,10 @@ def check_ending(output: str, *endings: str) -> str:
     """Return how the name of a file to write ends, in small letters.
 
     Raises:
-        ConfigError: It has another ending than these.
+        ConfigError: It has another ending than these, or cannot be written.
     """
+    from bertscore_beam.files.write import check_can_write  # here, since it takes time to import
+
     ending = output.rpartition(".")[2].lower()
     if ending not in endings:
         *others, last = (f".{name}" for name in endings)
@@ -112,6 +114,7 @@ def check_ending(output: str, *endings: str) -> str:
             f"--output cannot be written: got {mask_credentials(output)!r}; expected a name that "
             f"ends in {', '.join(others)} or {last}. Rename it."
         )
+    check_can_write(output)
     return ending
 
 

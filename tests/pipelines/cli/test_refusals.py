@@ -119,6 +119,11 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x", None, "score help", "one of this command's flags. `bertscore-beam score --help-all`"),
         ("x", None, "help", "`bertscore-beam --help` explains them."),
         ("x", None, "explain r f.parquet:3", "Rows of a run go after the flag --row; texts go"),
+        ("f", "", "groups r -o f/x.csv", "got a folder that takes no new file; expected one that"),
+        ("f", "", "report r -o f/x.html", "got a folder that takes no new file; expected one that"),
+        ("f", "", "explain -c a -r b -o f/x.svg", "got a folder that takes no new file; expected"),
+        ("x", None, f"{SCORE} --input hf://x", "expected hf://datasets/OWNER/NAME/FILE. Write"),
+        ("x", None, f"{SCORE} --input hf://datasets/x", "expected hf://datasets/OWNER/NAME/FILE."),
         ("x.feather", "ARROW1\0\0", f"{SCORE} --input x.feather", "pandas.read_feather(FILE)"),
         (
             "x.db",
