@@ -89,6 +89,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x.csv", "a,b\r1,2\r", f"{SCORE} --input x.csv", "tr '\\r' '\\n' < FILE > NEW_FILE"),
         ("x.jsonl", '{"a": 1},\n{"a": 2},\n', f"{SCORE} --input x.jsonl", "sed 's/,$//' FILE > "),
         ("x.csv", "BZh91AY&SY", f"{SCORE} --input x.csv", "Unpack it first: bzcat FILE"),
+        ("x.xls", "\udcd0\udccf\x11\udce0", f"{SCORE} --input x.xls", "got an old Excel workbook;"),
         ("x.xlsx", "PK\3\4", f"{SCORE} --input x.xlsx", "can save a sheet as CSV in UTF-8."),
         (
             "x.csv",
@@ -178,7 +179,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
 def test_a_mistake_is_told_its_cure(name, content, words, message, tmp_path, monkeypatch, ran):
     monkeypatch.chdir(tmp_path)
     if content is not None:
-        (tmp_path / name).write_text(content, encoding="utf-8")
+        (tmp_path / name).write_bytes(content.encode(errors="surrogateescape"))
     assert message in ran(words.split(), cli.UNUSABLE).err
     assert not (tmp_path / "out").exists()
 

@@ -4,6 +4,7 @@ import base64
 import datetime
 import io
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.plan import Imports, Plan, Resources
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import read_split
-from bertscore_beam.dump.text.text_source import open_text
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER, footer_of, open_text
+from bertscore_beam.files.checked import with_digest
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core.errors import ConfigError, InputError
 from tests.pipelines.dump.text.convert import text_file
@@ -138,6 +140,20 @@ def test_what_an_import_never_writes_fails_its_file_alone(tmp_path, kind):
     (split,) = plan_pairs(made_of_text(tmp_path / "f.parquet", FORGED[kind])).splits
     with pytest.raises(InputError, match="cannot be read as Parquet: got"):
         read_split(split)
+
+
+def test_a_forged_import_is_named_and_not_the_text_that_it_was_made_of(tmp_path):
+    (split,) = plan_pairs(made_of_text(tmp_path / "f.parquet", {"reason": "new_reason"})).splits
+    data = tmp_path / INPUT_FOLDER / "x.parquet"
+    footer = Path(footer_of(str(data)))
+    for place in (data, footer):
+        place.parent.mkdir(parents=True)
+    shutil.copy(split.path, data)
+    copy = io.BytesIO()
+    pq.read_metadata(data).write_metadata_file(copy)
+    footer.write_bytes(with_digest(copy.getvalue()))
+    with pytest.raises(InputError, match=r"_input/x\.parquet' cannot be read as Parquet: got"):
+        read_split(replace(split, data=str(data)))
 
 
 @pytest.mark.parametrize("error", [TypeError("a"), AttributeError("a"), RecursionError("a")])
