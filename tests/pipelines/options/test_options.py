@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from bertscore_beam.dump.formats import AUTO, Format
 from bertscore_beam.options.declare import declared
+from bertscore_beam.options.run_options import InputFormat
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
 from bertscore_beam.options.values import load_yaml
 from bertscore_core.errors import ConfigError
@@ -209,3 +211,8 @@ def test_what_is_no_file_is_no_config_and_a_device_or_fifo_is_never_opened(tmp_p
     for path, why in (opened | {"no": "does not exist: got FileNotFoundError"}).items():
         with pytest.raises(ConfigError, match=f"{why}; .* --config"):
             load_yaml(str(tmp_path / path))
+
+
+def test_every_format_of_rows_can_be_named():
+    (words, _) = typing.get_args(InputFormat)
+    assert {*typing.get_args(words)} == {AUTO, *Format} - {Format.LINES}  # which is no option

@@ -9,7 +9,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.records.earlier_run import find_reuse, scoring_runs
-from bertscore_beam.run.folder import RUN_FILE, OtherFormatError, OutputFolder, read_run
+from bertscore_beam.run.folder import FORMAT, RUN_FILE, OtherFormatError, OutputFolder, read_run
 from bertscore_beam.run.output import UNJUDGED
 from tests.support.dumps import write_dump
 from tests.support.made_runs import made_run, scored
@@ -55,7 +55,8 @@ def test_no_command_writes_into_it(runs, tmp_path, capsys, overwrite):
     ):
         assert cli.main([*words, "--output", str(old), *overwrite]) == cli.UNUSABLE
         said = capsys.readouterr().err
-        assert f"{SAID} {str(old)!r}: got format None in _run.json; expected 4. Choose" in said
+        wrong = f"{SAID} {str(old)!r}: got format None in _run.json; expected {FORMAT}. Choose"
+        assert wrong in said
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
 
 
@@ -129,6 +130,6 @@ def test_a_format_is_told_from_damage(runs):
     with pytest.raises(OtherFormatError, match="got format None"):
         read_run(folder)
     whole = from_json((runs / "new" / RUN_FILE).read_bytes())
-    (runs / "old" / RUN_FILE).write_bytes(to_json({**whole, "format": 5}))
-    with pytest.raises(OtherFormatError, match="got format 5 in"):
+    (runs / "old" / RUN_FILE).write_bytes(to_json({**whole, "format": FORMAT + 1}))
+    with pytest.raises(OtherFormatError, match=f"got format {FORMAT + 1} in"):
         read_run(folder)

@@ -6,6 +6,8 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records.records import GROUPS_FILE
+from bertscore_beam.records.summary import Gates
+from bertscore_beam.score import show_run
 from tests.support.dumps import SCHEMA, read_output, write_dump
 from tests.support.jobs import summary_of
 
@@ -18,6 +20,10 @@ CUT_AT = 16
 
 def score(dump, out, *more):
     return cli.main(["score", "--input", str(dump), "--output", str(out), *map(str, more)])
+
+
+def test_each_gate_has_its_message():
+    assert show_run._GATES.keys() == {"parts_of_inputs_gone", *Gates.__dataclass_fields__}
 
 
 def test_an_empty_input_is_no_success(tmp_path, capsys):
