@@ -75,6 +75,7 @@ CURES = {
     ".avro": "Convert it: python -m fastavro FILE > NEW_FILE.jsonl",
 }
 """What to do with files of other formats, by their suffix; `.arrow` is what datasets writes."""
+_ICONV = "Convert it: iconv -f {} -t UTF-8 FILE > NEW_FILE"
 _PARQUET, _JSON_LINES = "a Parquet file", "lines of JSON"
 _KINDS = {
     _PARQUET: (rb"PAR1", "Let its name end in .parquet, and give it as --input."),
@@ -83,17 +84,9 @@ _KINDS = {
     # What follows is no text: a table of text may begin with ORCID.
     "an ORC file": (rb"(?s)ORC.*[\0-\x08]", CURES[".orc"]),
     "an Avro file": (rb"Obj\x01", CURES[".avro"]),
-    "a file in UTF-16": (
-        rb"\xff\xfe|\xfe\xff",
-        "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE",
-    ),
-    **{
-        f"a file in {name} without its mark": (
-            pattern,
-            f"Convert it: iconv -f {name} -t UTF-8 FILE > NEW_FILE",
-        )
-        for name, pattern in {"UTF-16LE": rb"([^\0]\0){4}", "UTF-16BE": rb"(\0[^\0]){4}"}.items()
-    },
+    "a file in UTF-16": (rb"\xff\xfe|\xfe\xff", _ICONV.format("UTF-16")),
+    "a file in UTF-16LE without its mark": (rb"([^\0]\0){4}", _ICONV.format("UTF-16LE")),
+    "a file in UTF-16BE without its mark": (rb"(\0[^\0]){4}", _ICONV.format("UTF-16BE")),
     "an old Excel workbook": (rb"\xd0\xcf\x11\xe0", "Excel can save a sheet as CSV in UTF-8."),
     "a ZIP archive, such as an Excel workbook": (
         rb"PK\x03\x04",

@@ -254,10 +254,8 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             given,
             fine=given in ((), candidates),
             expected="none beside --candidates and --references",
-            cure="Score them one after the other."
-            if references
-            else "Rows have their candidates in a column: leave -c out and give --candidate-column "
-            "NAME.",
+            cure="Score them one after the other; the candidates of rows are a column of theirs: "
+            "--candidate-column NAME.",
         )
         by = {"group_by": ("system",)} if len(candidates) > 1 else {}
         texts = {"input": candidates or references, "candidates": candidates}
@@ -282,12 +280,11 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
                 got, cure = "is a folder", "Name a file in it."
             elif without_query(path).lower().endswith((*suffixes(AUTO), *suffixes("jsonl"))):
                 got = "has the name of a file of rows"
-                with_rows = f"give --input {mask_credentials(path)}"
-                cure = f"Rows have their candidates in a column, too: {with_rows} with both. "
-                if path in self.candidates:
-                    cure = f"Rows have their references in a column: {with_rows} "
-                    cure += "--reference-column NAME --output FOLDER. "
-                cure += "If its lines are texts, rename it."
+                cure = (
+                    "Rows have both texts in columns: give --input "
+                    f"{mask_credentials(path)} --reference-column NAME --output FOLDER. If its "
+                    "lines are texts, rename it."
+                )
             else:
                 continue
             raise InputError(

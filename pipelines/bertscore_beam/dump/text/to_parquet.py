@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, tee, zip_longest
 from pathlib import PurePath
@@ -184,19 +185,18 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
         while drifts := object_arrays(rows, schema, text)[1].drifts:
             schema = widened(schema, drifts)
         return schema
-    got, cure = {
-        b"[": ("an array of JSON", f"Convert it: {jq_command('.[]', text)}"),
-        b"{'": ("objects of Python", _FROM_PYTHON),
-        b"{": ("an object over several lines", lines_cure(first.data, text)),
-        b"},": ("a comma after each object", "Remove the commas: sed 's/,$//' FILE > dump.jsonl"),
-    }.get(
-        b"},"
-        if first.data.lstrip().partition(b"\n")[0].endswith(b"},")
-        else b"{'"
-        if start == b"{'"
-        else start[:1],
-        ("other text", "Name other formats with --input-format."),
-    )
+    line = first.data.lstrip().partition(b"\n")[0]
+    known = {
+        rb".*\},$": (
+            "a comma after each object",
+            "Remove the commas: sed 's/,$//' FILE > dump.jsonl",
+        ),
+        rb"\[": ("an array of JSON", f"Convert it: {jq_command('.[]', text)}"),
+        rb"\{'": ("objects of Python", _FROM_PYTHON),
+        rb"\{": ("an object over several lines", lines_cure(first.data, text)),
+        rb"": ("other text", "Name other formats with --input-format."),
+    }
+    got, cure = next(said for start, said in known.items() if re.match(start, line))
     raise InputError(
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
         f"object per line. {cure}"
@@ -369,7 +369,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
             for place, line in records.bad.items():
                 raise _bad_line(path, line, int(records.numbers[place]))
             if records.numbers[0] == 1:
-                if len(records.rows) == 1 and "\r" in records.rows[0]:
+                if "\r" in records.rows[0] and b"\n" not in records.data:
                     raise InputError(
                         f"{mask_credentials(path)!r} has no line feeds: got carriage returns; "
                         f"expected lines that end in line feeds. Convert it: {parsers.END_LINES}"
