@@ -149,6 +149,15 @@ def test_the_mail_of_crontab_has_the_status_and_the_whole_verdict(status, tmp_pa
     assert lines[:2] == (["-s night: status 4 team", "worse: de"] if status else [])
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("words", [[], ["today"], ["../2026"]])
+def test_a_night_that_no_date_names_is_told_so(words, tmp_path):
+    night = ["sh", ROOT / "configs" / "nightly" / "night.sh", *words]
+    done = subprocess.run(night, cwd=tmp_path, capture_output=True, text=True)
+    assert "Name the day of the dump, such as: " in done.stderr
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
 def test_the_readme_leads_to_every_page():
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)\)", PAGES["README.md"]))
     assert linked == set(PAGES) - {"README.md"}

@@ -17,7 +17,10 @@
 # Exit status: that of the first command that failed. 4: a system has become worse. 5: there are too
 # few rows to tell. Run it again for the same day after any failure: what is done is kept.
 set -u
-day=$1
+case ${1-} in
+????-??-??) day=$1 ;;
+*) echo "Name the day of the dump, such as: $0 $(date +%F)" >&2; exit 2 ;;
+esac
 by=${BY:-system}           # columns of the groups
 key=${KEY:-id}             # columns that identify a row
 drop=${DROP:-0.005}        # the drop to stop for

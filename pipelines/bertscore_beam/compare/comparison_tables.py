@@ -98,10 +98,11 @@ def _change(group: results.GroupComparison, comparison: results.Comparison, corr
 
 def _notices(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
     """Yield the groups that the gate cannot judge, and what is lower without a proof."""
-    judged = [(one.group, one.gate) for one in comparison.judged if one.gate is not None]
+    gates = [(one.group, one.gate) for one in comparison.judged if one.gate is not None]
+    judged = [(group, gate) for group, gate in gates if not gate.failures]
     of_kinds = {
         "not judged": [(group, gate.not_judged) for group, gate in judged if group != WHOLE],
-        "notice": [(group, gate.notice) for group, gate in judged],
+        "notice": [(group, gate.notice) for group, gate in gates],
     }
     for kind, each in of_kinds.items():
         said = [f"{_subject(comparison, group)}: {words}" for group, words in each if words]

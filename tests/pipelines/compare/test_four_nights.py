@@ -144,6 +144,7 @@ def test_lost_rows_are_called_so_with_their_group_number_and_input(nights):
     said = f"{CELL_ROWS} of mt-b-zh.parquet, an input that is not in this run"
     log = logs[3][1]
     assert f"rows lost: mt-b / zh {CELL_ROWS}: {said}" in log
+    assert not any("judged" in line for line in log)  # it has failed
     first = [line for line in log[:10] if "the group mt-b / zh did not pass the gate" in line]
     assert f"rows lost: {CELL_ROWS} that" in first[0]
     assert said in first[0]
@@ -152,6 +153,7 @@ def test_lost_rows_are_called_so_with_their_group_number_and_input(nights):
     assert "<strong>Rows lost</strong>: the gate is not passed" in answer
     assert 'class="lost">rows lost<' in answer
     assert "worse" not in answer
+    assert "cannot be judged" not in answer
     assert "mt-b-zh.parquet" in answer
     assert "too few rows" not in answer
     found = json.loads((folder / "pages" / f"{DAYS[3]}.json").read_text())
