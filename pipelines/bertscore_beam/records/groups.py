@@ -21,6 +21,7 @@ from bertscore_beam.dump.census import (
     WHOLE,
     Group,
     GroupColumns,
+    GroupsOfRows,
     check_number,
     groups_of,
 )
@@ -105,11 +106,19 @@ def statistics_of(
     Raises:
         InputError: A column holds values that cannot be groups.
     """
-    found, rows = groups_of(table, by), grouped_rows(table, language, metrics)
-    (total,) = statistics_by_group(rows)
-    groups = found.groups if by else ()
-    sums = statistics_by_group(rows.in_groups(found.codes, len(groups))) if by else []
-    return PartStatistics(total=total, groups=dict(zip(groups, sums, strict=True)))
+    return _added_up(_sums_by_group(table, groups_of(table, by), language, metrics), by)
+
+
+def _sums_by_group(
+    table: pa.Table, found: GroupsOfRows, language: str | None, metrics: Iterable[str]
+) -> dict[Group, ScoreStatistics]:
+    rows = grouped_rows(table, language, metrics).in_groups(found.codes, len(found.groups))
+    return dict(zip(found.groups, statistics_by_group(rows), strict=True))
+
+
+def _added_up(sums: Mapping[Group, ScoreStatistics], by: Sequence[str]) -> PartStatistics:
+    total = ScoreStatistics.merge(sums.values())
+    return PartStatistics(total=total, groups=sums if by else {})
 
 
 def summary_of(table: pa.Table) -> ScoreSummary:
@@ -219,9 +228,7 @@ def groups_note(table: pa.Table, how: GroupedBy) -> dict[bytes, bytes]:
         return {}
     if len(found.groups) > MOST_NOTED:
         return {}
-    rows = grouped_rows(table, how.language, how.metrics)
-    sums = statistics_by_group(rows.in_groups(found.codes, len(found.groups)))
-    return note_of(dict(zip(found.groups, sums, strict=True)), how)
+    return note_of(_sums_by_group(table, found, how.language, how.metrics), how)
 
 
 def statistics_of_parts(
@@ -236,17 +243,15 @@ def statistics_of_parts(
     by, language, metrics = how.by, how.language, how.metrics
     names = [*by, *score_columns(metrics), *([] if language is None else [language])]
 
-    def read(record: PartRecord) -> pa.Table | dict[Group, ScoreStatistics]:
+    def read(record: PartRecord) -> PartStatistics:
         with open_part(folder, record) as file:
             noted = noted_groups(file.metadata.metadata or {}, how)
-            return columns_in(file, names) if noted is None else noted
+            if noted is not None:
+                return _added_up(noted, by)
+            table = columns_in(file, names)
+        return statistics_of(table, by, language, metrics)
 
-    for found in in_parallel(read, records, READ_AHEAD, waiting=0):
-        if isinstance(found, pa.Table):
-            yield statistics_of(found, by, language, metrics)
-        else:
-            total = ScoreStatistics.merge(found.values())
-            yield PartStatistics(total=total, groups=found if by else {})
+    return in_parallel(read, records, READ_AHEAD, waiting=0)
 
 
 def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
