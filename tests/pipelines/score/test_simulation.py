@@ -60,7 +60,7 @@ def test_everything_that_can_happen_has_happened(nights):
         "detached",
     ):
         assert words in told, words
-    assert {night.kind for night in nights} == {"disk", "s3", "gs", "az", "weak", "mounted"}
+    assert {night.kind for night in nights} == {"disk", "s3", "gs", "az", "mounted"}
     ended = {how for night in nights for how in night.ended.values()}
     assert ended >= {"status 0", "killed", "FolderInUseError", "SignatureError", "RuntimeError"}
     assert all(any(getattr(night.hazards, one.name) for night in nights) for one in _but_late())
@@ -86,7 +86,7 @@ HOLES = {
     "stale parts that stay": (finish, "publish", forgetting(finish.publish)),
     "a publisher that replaces a newer head": (publication, "begin", overtaking(publication.begin)),
 }
-SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 1242}
+SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 2017}
 """A seed that finds each; others are tried after it, since a change of the code moves all."""
 
 
