@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.row_options import EncoderOptions
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run.gpus import gpus_to_share, has_accelerator
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -253,6 +257,21 @@ class Runner:
                 f"output {shown!r} cannot be written: got no permission, or a file on the way "
                 "there; expected a folder where files can be made. Choose another --output."
             )
+
+    def lone_output(self, output: str) -> str:
+        """Return the full path of an output folder that workers can write, and that stands alone.
+
+        Nothing is written: it may be in the folder of another run.
+
+        Raises:
+            ConfigError: It cannot be written, or is inside another run's folder or around one.
+            OSError: It cannot be reached.
+        """
+        with reaching("output", output):
+            path = absolute(output)
+            self.check_output(path)
+            check_stands_alone(path, list_files(path))
+        return path
 
     def pipeline(self) -> "beam.Pipeline":
         """Return an empty pipeline."""

@@ -19,7 +19,6 @@ from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
-from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
@@ -46,7 +45,6 @@ from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart, Tota
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
-from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import ImportTexts, check_before_import, lacking_imports
@@ -162,11 +160,7 @@ def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     has_sources = options.source_column is not None
     own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
     named = settle_named(options, runner.threads)
-    with reaching("output", options.output):
-        output = absolute(options.output)
-        runner.check_output(output)
-        # Before the folder is taken: nothing must be written into another run's folder.
-        check_stands_alone(output, list_files(output))
+    output = runner.lone_output(options.output)
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
@@ -280,15 +274,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, F
         What the workers need to know of the run; and which splits are done, and which to do.
 
     Raises:
-        ConfigError: The folder is inside another run's folder or around one, or it holds scores of
-            other texts.
+        ConfigError: The folder holds scores of other texts.
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
     head = readable_head(folder)
     found = find_parts(folder, head)
     kept = found.records
-    check_stands_alone(folder.root, found.others)
     run = uuid.uuid4().hex
     idf, label = _saved_idf(planned, folder, found.files, run)
     settings = planned.settings.with_idf(label)

@@ -25,7 +25,6 @@ from bertscore_beam.dump.reasons import MARKS
 from bertscore_beam.dump.types import has_utc_times
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import in_parallel
@@ -49,7 +48,6 @@ from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import read_baseline
-from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.phases import Phase
 from bertscore_beam.run.publication import check_not_overtaken, readable_head
@@ -126,15 +124,12 @@ def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescaleSpec:
     """Check everything; nothing is written."""
     started = time.time()
     source = open_finished(options.run)
-    with reaching("output", options.output):
-        output = absolute(options.output)
-        if output == source.folder.root:
-            raise ConfigError(
-                f"--output is the run itself: got {source.folder.shown!r}; expected another "
-                "folder. A run is never changed by rescaling it."
-            )
-        runner.check_output(output)
-        check_stands_alone(output, list_files(output))
+    if absolute(options.output) == source.folder.root:
+        raise ConfigError(
+            f"--output is the run itself: got {source.folder.shown!r}; expected another folder. A "
+            "run is never changed by rescaling it."
+        )
+    output = runner.lone_output(options.output)
     signature, notes = _sole_signature(source), source.notes
     with reaching("baseline", options.baseline):
         baseline = read_baseline(

@@ -17,8 +17,6 @@ import pyarrow as pa
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.metrics.own import find_metrics
@@ -34,7 +32,6 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
-from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
 from bertscore_beam.run.phases import Phase, given
 from bertscore_beam.run.progress import Expected
@@ -103,10 +100,7 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     if options.registry is not None:
         with reaching("registry", options.registry):
             read_layers(options.registry)  # a file that cannot be read must not cost the run
-    with reaching("output", options.output):
-        output = absolute(options.output)
-        runner.check_output(output)
-        check_stands_alone(output, list_files(output))
+    output = runner.lone_output(options.output)
     with reaching("judgements", *options.judgements):
         judgements = read_judgements(options, output)
     check_metrics(options.library_metrics, languages_of_rows(judgements, options.language))
