@@ -86,7 +86,7 @@ HOLES = {
     "stale parts that stay": (finish, "publish", forgetting(finish.publish)),
     "a publisher that replaces a newer head": (publication, "begin", overtaking(publication.begin)),
 }
-SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 2017}
+SEEDS = {"stale parts that stay": 1, "a publisher that replaces a newer head": 294}
 """A seed that finds each; others are tried after it, since a change of the code moves all."""
 
 
