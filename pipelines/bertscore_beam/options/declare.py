@@ -314,11 +314,14 @@ _ELSEWHERE = {
     "langs src_lang tgt_lang language_pair": "language",
     "alpha ci": "confidence",
     "s seg_level sentence_level sl": "segments",
-    "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
+    "paired_bs paired_ar paired_bs_n t_test_alternative fail_if_drop against key": (
+        "`bertscore-beam compare` tests systems and runs."
+    ),
+    "metric metrics": "measure",
     "i input data dataset dump file files": "judgements",
     "data dataset dump file files": "input",
     "baseline before": "against",
-    "to_json to_csv save": "output",
+    "to_json to_csv html save": "output",
     "v verbose": "Leave it out: progress is shown anyway.",
     "o output": "The result goes to standard output: write > FILE, with --json for a program.",
 }
