@@ -80,7 +80,7 @@ class WantedRows(FoundRows):
         entries = np.asarray(table.entries[places])
         codes = equal_settings(table.signatures, self.signed.signatures)
         equal: npt.NDArray[np.bool_] = (
-            (entries["high"] == self.digests[rows, 0])
+            (table.highs[places] == self.digests[rows, 0])
             & (entries["low"] == self.digests[rows, 1])
             & (codes[entries["setting"]] == self.signed.codes[rows])
             & (self.signed.codes[rows] != NO_SETTING)
@@ -141,7 +141,8 @@ class PartsOfInput:
         for _, part in parts:
             rows = wanted.missing()
             if len(rows):
-                _search(wanted, rows, replace(part, entries=distinct(part.entries)))
+                highs, entries = distinct(part.highs, part.entries)
+                _search(wanted, rows, replace(part, highs=highs, entries=entries))
         return problems
 
     def _read(self, position: int, start: int) -> ScoreTable | str | None:
@@ -176,7 +177,7 @@ def look_up_in_tables(
 
 def _search(wanted: WantedRows, rows: npt.NDArray[np.int64], table: ScoreTable) -> None:
     """Search a table of distinct entries for rows, and take the scores it has."""
-    highs = table.entries["high"]
+    highs = table.highs
     places = np.searchsorted(highs, wanted.digests[rows, 0], side="left")
     # More than once only where digests share their high half, or for several settings.
     while True:

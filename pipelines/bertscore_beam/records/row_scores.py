@@ -110,11 +110,10 @@ class SignedRows:
 
 
 ENTRY = np.dtype(
-    [("high", "<u8"), ("low", "<u8")]
-    + [(name, VALUES[name]) for name in VALUES.names or ()]
-    + [("setting", "<u2")]
+    [("low", "<u8")] + [(name, VALUES[name]) for name in VALUES.names or ()] + [("setting", "<u2")]
 )
-"""What is known of a row: its digest, its scores, and codes of its reason and settings."""
+"""What is known of a row beside the first half of its digest: the other half, its scores, and codes
+of its reason and settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,29 +121,33 @@ class ScoreTable:
     """Rows with their scores before rescaling: those of a part, or `distinct` ones of several.
 
     Attributes:
+        highs: First halves of their digests; close together they are found much faster. Shape (N,).
         entries: Of the type `ENTRY`. Shape (N,).
         signatures: What `setting` in an entry stands for.
         reasons: What `reason` in an entry stands for.
     """
 
+    highs: npt.NDArray[np.uint64]
     entries: npt.NDArray[np.void]
     signatures: tuple[str, ...]
     reasons: tuple[str, ...]
 
 
-def distinct(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return the entries that have scores, sorted by digest; of equal texts and settings the first.
+def distinct(
+    highs: npt.NDArray[np.uint64], entries: npt.NDArray[np.void]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]:
+    """Return what has scores, sorted by digest; of equal texts and settings the first.
 
-    Args:
-        entries: Of the type `ENTRY`. Shape (N,).
+    Takes and returns `highs` and `entries` of a `ScoreTable`. Shape (N,) each.
     """
     has_scores = ~np.isnan(entries["raw_precision"]) & (entries["setting"] != NO_SETTING)
-    entries = entries[has_scores]
-    entries = entries[np.lexsort([entries[name] for name in ("setting", "low", "high")])]  # stable
+    highs, entries = highs[has_scores], entries[has_scores]
+    order = np.lexsort([entries["setting"], entries["low"], highs])  # stable
+    highs, entries = highs[order], entries[order]
     first = np.ones(len(entries), dtype=np.bool_)
-    names = ("high", "low", "setting")
-    first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
-    return entries[first]
+    keys = (highs, entries["low"], entries["setting"])
+    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return highs[first], entries[first]
 
 
 def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:
@@ -199,11 +202,17 @@ def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> ScoreTable 
             raise ValueError(f"{len(values)} rows for {record.num_rows}")
         signed = SignedRows.of_note(notes[SETTINGS_KEY.encode()], len(values))
         entries = np.empty(len(values), dtype=ENTRY)
-        entries["high"], entries["low"] = digests_in(table[columns.KEY]).T
+        digests = digests_in(table[columns.KEY])
+        entries["low"] = digests[:, 1]
         entries["setting"] = signed.codes
         for name in VALUES.names or ():
             entries[name] = values[name]
-        return ScoreTable(entries=entries, signatures=signed.signatures, reasons=tuple(reasons))
+        return ScoreTable(
+            highs=digests[:, 0].copy(),
+            entries=entries,
+            signatures=signed.signatures,
+            reasons=tuple(reasons),
+        )
     except (InputError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
             f"{path!r} does not hold the scores of rows: got {error}; expected a part as "

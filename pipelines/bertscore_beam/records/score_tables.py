@@ -63,25 +63,30 @@ _READERS = 8
 
 _BLOCK = 2**20
 _DIGEST = hashlib.sha256().digest_size
-_HEAD = _DIGEST + ENTRY["high"].itemsize
-"""Bytes before the entries: a digest, and how many there are."""
+_WHOLE = np.dtype("<u8")
+_HEAD = _DIGEST + _WHOLE.itemsize
+"""Bytes before the rows: a digest, and how many rows there are."""
+_ROW = _WHOLE.itemsize + ENTRY.itemsize
+"""Bytes of a row: the first half of its digest, and its entry. All first halves come first."""
 
 
 def table_to_bytes(parts: Sequence[ScoreTable]) -> bytes:
     """Sort the scored rows of parts; of equal texts and settings the first counts."""
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
-    pieces = [np.empty(0, dtype=ENTRY)]
+    highs, pieces = [np.empty(0, dtype=_WHOLE)], [np.empty(0, dtype=ENTRY)]
     for part in parts:
         entries = part.entries.copy()
         entries["reason"] = _renumbered(entries["reason"], part.reasons, reasons)
         entries["setting"] = _renumbered(entries["setting"], part.signatures, signatures)
+        highs.append(part.highs)
         pieces.append(entries)
     if len(signatures) > NO_SETTING or len(reasons) > NO_REASON:
         raise ValueError("more settings than codes")
-    entries = distinct(np.concatenate(pieces))
+    keys, entries = distinct(np.concatenate(highs), np.concatenate(pieces))
     words = json.dumps({"signatures": [*signatures], "reasons": [*reasons]}).encode()
-    rest = (len(entries).to_bytes(_HEAD - _DIGEST, "little"), entries.view(np.uint8).data, words)
+    count = len(entries).to_bytes(_WHOLE.itemsize, "little")
+    rest = (count, keys.view(np.uint8).data, entries.view(np.uint8).data, words)
     digest = hashlib.sha256()
     for piece in rest:
         digest.update(piece)
@@ -112,14 +117,20 @@ def map_table(file: IO[bytes], *, is_checked: bool = False) -> ScoreTable:
         if found.digest() != digest:
             raise ValueError("other bytes than were written")
     file.seek(_DIGEST)
-    count = int.from_bytes(file.read(_HEAD - _DIGEST), "little")
-    file.seek(_HEAD + count * ENTRY.itemsize)
+    count = int.from_bytes(file.read(_WHOLE.itemsize), "little")
+    file.seek(_HEAD + count * _ROW)
     words = load_json(file.read())
-    entries = np.zeros(0, dtype=ENTRY)
+    highs, entries = np.zeros(0, dtype=_WHOLE), np.zeros(0, dtype=ENTRY)
     if count:
-        entries = np.memmap(file, dtype=ENTRY, mode="r", offset=_HEAD, shape=(count,))
+        mapped = np.memmap(file, dtype=np.uint8, mode="r", offset=_HEAD, shape=(count * _ROW,))
+        rows = np.asarray(mapped)  # a `memmap` takes longer to index
+        middle = count * _WHOLE.itemsize
+        highs, entries = rows[:middle].view(_WHOLE), rows[middle:].view(ENTRY)
     return ScoreTable(
-        entries=entries, signatures=tuple(words["signatures"]), reasons=tuple(words["reasons"])
+        highs=highs,
+        entries=entries,
+        signatures=tuple(words["signatures"]),
+        reasons=tuple(words["reasons"]),
     )
 
 
@@ -155,7 +166,7 @@ class _Chunk:
     @property
     def most_bytes(self) -> int:
         """The most bytes of entries that its table can have."""
-        return self.rows * ENTRY.itemsize
+        return self.rows * _ROW
 
 
 class ScoreTables:

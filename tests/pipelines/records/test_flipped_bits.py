@@ -86,7 +86,7 @@ def reused(out, parts, tables=None):
     taken = {}
     for name, first, part in parts:
         rows = np.arange(first, first + len(part.entries))
-        digests = np.stack([part.entries["high"], part.entries["low"]], axis=1)
+        digests = np.stack([part.highs, part.entries["low"]], axis=1)
         signed = SignedRows(codes=part.entries["setting"], signatures=part.signatures)
         if tables is None:
             places = [PartsOfInput(source, name, source.each_stored(name)).look_up]

@@ -71,11 +71,13 @@ class MadeUp:
     @property
     def table(self):
         entries = np.zeros(len(self), dtype=ENTRY)
-        entries["high"], entries["low"] = self.digests.T
+        highs, entries["low"] = self.digests.T
         entries["setting"] = self.signed.codes
         for name in VALUES.names:
             entries[name] = self.values[name]
-        return ScoreTable(entries=entries, signatures=self.signed.signatures, reasons=self.reasons)
+        return ScoreTable(
+            highs=highs, entries=entries, signatures=self.signed.signatures, reasons=self.reasons
+        )
 
 
 def made_up(count, seed=0, signatures=(NOW,)):
@@ -192,6 +194,7 @@ def test_rows_of_a_part_come_back_as_they_were(tmp_path, count):
     path = tmp_path / part_name(INPUT, 0)
     back = read_row_scores(str(path), Stored(path.stat().st_size, "", ""))
     expected = piece.table
+    assert (back.highs == expected.highs).all()
     assert back.signatures == expected.signatures
     assert (np.isnan(back.entries["raw_precision"]) == ~piece.scored).all()
     for name in set(ENTRY.names) - {"reason"}:
