@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -127,6 +129,29 @@ def test_what_a_shell_is_to_do_makes_rows_and_finds_models(place, monkeypatch, r
     said = ran(["models", "xlnet"], cli.UNUSABLE).err
     search = re.search(r"to search it: (.+)", said)[1]
     assert b"xlnet-base" in subprocess.run(["bash", "-c", search], capture_output=True).stdout
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["x.orc", "x.avro", "x.jsonl", "x.tsv"])
+def test_a_file_of_another_format_is_converted_as_the_message_says(
+    name, tmp_path, monkeypatch, ran
+):
+    rows = [{"candidate": "é", "reference": "e"}]
+    fields = [{"name": key, "type": "string"} for key in rows[0]]
+    pyarrow.orc.write_table(pa.Table.from_pylist(rows), tmp_path / "x.orc")
+    with (tmp_path / "x.avro").open("wb") as sink:
+        fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, rows)
+    (tmp_path / "x.jsonl").write_text(str(rows[0]), encoding="utf-8")
+    (tmp_path / "x.tsv").write_text("candidate\treference\né\te\n", encoding="utf-16-be")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    score = ["score", "--output", "out", "--model", EMBEDDED_MODEL, "--dry-run", "--input"]
+    said = ran([*score, name], cli.UNUSABLE).err
+    convert = re.search("Convert it: (.+)", said)[1].replace("NEW_FILE", "new")
+    convert = re.sub("new$", "new.tsv", convert)
+    subprocess.run(["bash", "-c", re.sub(r"\bFILE\b", name, convert)], check=True)
+    (made,) = (path.name for path in tmp_path.iterdir() if path.stem in ("new", "dump"))
+    assert "files rejected: 0\n" in ran([*score, made]).out
 
 
 # Where a message names a command, that command is run, and then the first one is right. What is
