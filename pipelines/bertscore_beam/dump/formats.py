@@ -82,7 +82,7 @@ _KINDS = {
     "an Arrow file": (rb"ARROW1", "Convert it: pandas.read_feather(FILE).to_parquet(NEW_FILE)"),
     "an Arrow stream": (rb"\xff{4}", CURES[".arrow"]),
     # What follows is no text: a table of text may begin with ORCID.
-    "an ORC file": (rb"(?s)ORC.*[\0-\x08]", CURES[".orc"]),
+    "an ORC file": (rb"(?s)ORC.{0,8}[\0-\x08]", CURES[".orc"]),
     "an Avro file": (rb"Obj\x01", CURES[".avro"]),
     "a file in UTF-16": (rb"\xff\xfe|\xfe\xff", _ICONV.format("UTF-16")),
     "a file in UTF-16LE without its mark": (rb"([^\0]\0){4}", _ICONV.format("UTF-16LE")),

@@ -1,7 +1,7 @@
 """Sorted tables of the scores of an earlier run, for rows that have moved.
 
     OUT/_work/earlier/<list>.pq            which parts the earlier run has
-    OUT/_work/earlier/<list>-00003.table   the scores of some of these parts, sorted by digests
+    OUT/_work/earlier/<list>-00003.rows    the scores of some of these parts, sorted by digests
 
 A run that reuses another writes the list when it begins. Its workers make the tables, when one of
 them has rows that are not where they were. Each begins at another table, so they share the work. A
@@ -210,7 +210,7 @@ class ScoreTables:
         return chunks
 
     def _name(self, number: int) -> str:
-        return f"{self._list.removesuffix('.pq')}-{number:05d}.table"
+        return f"{self._list.removesuffix('.pq')}-{number:05d}.rows"
 
     def _make_if_missing(self, number: int) -> Iterator[str]:
         if number in self._made:

@@ -159,7 +159,7 @@ class Run:
         work, waiting = [import_phase(texts, self.folder)], replace(self.runner, detached=False)
         expected, is_here = expected_imports(texts), self.runner.is_template
         self._do(work, expected, waiting, loads=False, plainly=is_here)
-        self._texts = texts
+        self._texts = (*self._texts, *texts)
 
     def forget_texts(self) -> None:
         """Delete what was imported for a job that then does not begin."""

@@ -45,6 +45,7 @@ from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart, Tota
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.publication import check_not_overtaken, is_success, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import ImportTexts, check_before_import, lacking_imports
@@ -199,6 +200,7 @@ def _kept_as(asked: ScorePlan, split_rows: int) -> str | None:
     candidates = fields.several or fields.candidate_column
     columns: tuple[object, ...] = (candidates, options.reference_column, fields.choosing)
     columns += (fields.source, fields.added) if fields.added else ()
+    columns += tuple(text.data for text in asked.texts)  # splits name their imports
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, asked.output)
     return kept_name(asked.files, *settings, split_rows)
 
@@ -274,13 +276,15 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, F
         What the workers need to know of the run; and which splits are done, and which to do.
 
     Raises:
-        ConfigError: The folder holds scores of other texts.
+        ConfigError: The folder is inside another run's folder or around one, or it holds scores of
+            other texts.
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
     head = readable_head(folder)
     found = find_parts(folder, head)
     kept = found.records
+    check_stands_alone(folder.root, found.others)  # another may have begun since it was planned
     run = uuid.uuid4().hex
     idf, label = _saved_idf(planned, folder, found.files, run)
     settings = planned.settings.with_idf(label)

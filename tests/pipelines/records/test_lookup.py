@@ -167,7 +167,7 @@ def look_up(place, digests, *, start=0, signature=NOW):
 
 
 def table_files(folder):
-    names = [name for name in folder.files(TABLES_FOLDER) if name.endswith(".table")]
+    names = [name for name in folder.files(TABLES_FOLDER) if name.endswith(".rows")]
     return {name: folder.read(f"{TABLES_FOLDER}/{name}") for name in sorted(names)}
 
 
@@ -357,7 +357,7 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, of_tables, damag
     folder = store(tmp_path, [piece])
     tables = tables_of(folder)
     same_values(look_up(tables, piece.digests), piece)
-    (path,) = tmp_path.rglob("*.table" if of_tables else "part-*")
+    (path,) = tmp_path.rglob("*.rows" if of_tables else "part-*")
     data = path.read_bytes()
     path.unlink()
     if damage == "a FIFO":
@@ -476,7 +476,7 @@ def test_tables_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypat
             hits = np.flatnonzero(found.found)
             assert (hits < 2 * count).all()
             assert (found.values["raw_f1"][hits] == f1[hits]).all()
-            gets = [path for kind, path in requests if kind == "GET" and ".table" in path]
+            gets = [path for kind, path in requests if kind == "GET" and ".rows" in path]
             of_tables = min(2, held // (20_000 * ENTRY.itemsize))
             assert len(gets) == (of_tables if turn == 0 else 0), requests
             assert (len(hits), found.failures) == (count * of_tables, 2 - of_tables)

@@ -16,6 +16,7 @@ from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.records import place_of
 from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.score import job
 from bertscore_beam.score.job import conclude_score, expected_of
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.scored_table import ScoredPairs
@@ -278,6 +279,22 @@ def test_run_in_or_around_the_folder_of_another_run_is_refused_before_anything_i
     assert "--overwrite" not in said
     assert "Choose another --output" in said
     assert files_below(tmp_path) == before
+
+
+def test_run_below_the_output_that_has_begun_meanwhile_is_seen(tmp_path, monkeypatch, capsys):
+    dump = write_dump(tmp_path / "dump", [5])
+    inner, plan = jobs.job_options(dump, tmp_path / "out" / "today"), job.plan_score
+
+    def planned(*given):
+        asked = plan(*given)
+        monkeypatch.setattr(job, "plan_score", plan)
+        assert jobs.run_options(inner)["success"]
+        return asked
+
+    monkeypatch.setattr(job, "plan_score", planned)
+    assert cli.main(jobs.score_arguments(dump, tmp_path)) == cli.UNUSABLE
+    assert "holds the folders of other runs: got 'today' below" in capsys.readouterr().err
+    assert jobs.run_options(inner)["success"]
 
 
 def test_input_inside_the_output_is_refused(tmp_path):

@@ -209,6 +209,14 @@ def test_an_import_that_fails_for_rows_that_are_gone_says_why(
     assert INPUT_FOLDER not in listed[0]["message"]
 
 
+def test_a_plan_is_kept_for_the_imports_that_it_names(out, mixed, run, monkeypatch):
+    assert run() == cli.DONE
+    next((out / "c.csv").iterdir()).unlink()
+    of = TextFile.of
+    monkeypatch.setattr(TextFile, "of", lambda *given: replace(of(*given), parser="another"))
+    assert run() == cli.DONE
+
+
 def test_bad_files_of_text_are_rejected_beside_good_ones_until_they_are_repaired(
     out, mixed, run, imported
 ):
