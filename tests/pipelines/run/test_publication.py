@@ -214,6 +214,17 @@ def test_launchers_on_a_disk_that_do_not_wait_for_each_other_are_caught(monkeypa
     assert any(publishing.suspended(*history).found for history in histories)
 
 
+def test_a_publisher_that_replaces_a_newer_head_is_caught(monkeypatch):
+    begin = publication.begin
+
+    def overtaking(folder, _, *given):
+        """Take the place of whichever head is there."""
+        return begin(folder, publication.read_head(folder), *given)
+
+    monkeypatch.setattr(publication, "begin", overtaking)
+    assert any(publishing.drawn(seed).found for seed in range(150))
+
+
 def test_a_publication_without_a_listing_is_caught(monkeypatch):
     monkeypatch.setattr(publication, "_check", lambda *_: True)
     assert any(publishing.drawn(seed, ("s3", "gs")).found for seed in (62, *range(300)))
