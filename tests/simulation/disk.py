@@ -30,6 +30,9 @@ class DiskCalls:
     def replace(self, source: str, target: str) -> None:
         self.change("put", target, lambda: os.replace(source, target))
 
+    def link(self, source: str, target: str) -> None:
+        self.change("create", target, lambda: os.link(source, target))
+
     def unlink(self, path: str) -> None:
         self.change("unlink", path, lambda: os.unlink(path))
 
@@ -61,7 +64,7 @@ class DiskCalls:
         return self._world.read(f"{words} {self._short(path)}", act)
 
     def _short(self, path: str) -> str:
-        return f"{path}/".removeprefix(self._root).rstrip("/")
+        return path.removeprefix(self._root)
 
     def _see(self, path: str) -> None:
         name = self._short(path)

@@ -453,7 +453,7 @@ def suspended(
 
 _RATES = (0.0, 0.0, 0.0, 0.01, 0.03)
 _PAUSES = (0.0, 0.01, 0.05)
-KINDS = (*GUARDED, "az", "mounted")
+KINDS = (*GUARDED, "az", "weak", "mounted")
 
 
 def drawn(seed: int, kinds: tuple[str, ...] = KINDS) -> Played:

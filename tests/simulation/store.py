@@ -1,8 +1,9 @@
 """Object stores of a simulated world, as fsspec file systems: each call is a step of an actor.
 
-s3, gs    listed in one request; an object appears when it is whole; conditional changes
+s3, gs    listed in one request; an object appears when it is whole; exclusive creation
 kms       s3, but a copy has another ETag
-az        listed a folder at a time; changes are not conditional, as in some S3-compatible stores
+az        the same, but listed a folder at a time
+weak      as az, but creation is not exclusive, as in some S3-compatible stores
 mounted   neither a disk nor an object store, as HDFS: written under another name, then moved
 """
 
@@ -18,7 +19,7 @@ from fsspec import AbstractFileSystem
 
 from tests.simulation.world import World
 
-KINDS = ("s3", "gs", "az", "mounted")
+KINDS = ("s3", "gs", "az", "weak", "mounted")
 
 
 _PAGE = 20
@@ -111,11 +112,13 @@ class _Store(AbstractFileSystem):
 
         self.world.change(self._step("copy to", path2), act)
 
-    def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         def act() -> None:
+            if mode == "create" and not isinstance(self, WeakStore) and path in self.files:
+                raise FileExistsError(path)
             self.files[path] = value
 
-        self.world.change(self._step("put", path), act)
+        self.world.change(self._step("put" if mode == "overwrite" else mode, path), act)
 
     def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
         self.pipe_file(rpath, Path(lpath).read_bytes())
@@ -196,13 +199,12 @@ class S3Store(_Store):
         return {"ETag": f'"{_etag(self.files[path])}"'}
 
     def _check(self, path: str, wanted: str) -> None:
-        """Check the ETag of an object; "" is that of one that is not there."""
-        if wanted != (self._version(path)["ETag"] if path in self.files else ""):
+        if self._version(path)["ETag"] != wanted:
             refused = OSError(22, "PreconditionFailed")
             refused.__cause__ = _ClientError()
             raise refused
 
-    def _put(self, *, Bucket: str, Key: str, Body: bytes, IfMatch: str = "", **_: Any) -> Any:
+    def _put(self, *, Bucket: str, Key: str, Body: bytes, IfMatch: str) -> dict[str, Any]:
         path = f"{Bucket}/{Key}"
 
         def act() -> None:
@@ -296,8 +298,7 @@ class GoogleStore(_Store):
         return self._get(path, query, **given)
 
     def _check(self, path: str, wanted: str) -> None:
-        """Check the generation of an object; "0" is that of one that is not there."""
-        if wanted != (self._version(path)["generation"] if path in self.files else "0"):
+        if self._version(path)["generation"] != wanted:
             raise FileExistsError(path)
 
     def _get(
@@ -353,11 +354,15 @@ class AzureStore(_Store):
     protocol = ("simulated-az", "az")
 
 
+class WeakStore(_Store):
+    protocol = ("simulated-weak", "r2")
+
+
 class MountedStore(_Store):
     protocol = ("simulated-mounted",)
 
 
-_CLASSES = (S3Store, EncryptedStore, GoogleStore, AzureStore, MountedStore)
+_CLASSES = (S3Store, EncryptedStore, GoogleStore, AzureStore, WeakStore, MountedStore)
 for _one in _CLASSES:
     fsspec.register_implementation(_one.protocol[0], _one, clobber=True)
 

@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from bertscore_beam.files import paths
 from bertscore_beam.files.listing import Stored, stored_here, stored_remotely
 from bertscore_beam.files.read import is_other_version, open_source, read_bytes
-from bertscore_beam.files.write import delete, sync_folder, write_atomically
+from bertscore_beam.files.write import create_exclusively, delete, sync_folder, write_atomically
 
 NOT_THERE = ""
 """The version of a file that is not there."""
@@ -56,7 +56,10 @@ def replace_version(path: str, data: bytes, version: str) -> bool:
         OSError: It cannot be written, or cannot be known to be.
     """
     try:
-        _put(path, data, version)
+        if version == NOT_THERE:
+            create_exclusively(path, data)
+        else:
+            _put(path, data, version)
     except OSError as error:
         found = read_version(path)
         now = NOT_THERE if found is None else found[1]
@@ -71,19 +74,17 @@ def _put(path: str, data: bytes, version: str) -> None:
     fs, inner = paths.resolve(path)
     if paths.protocols(fs) & paths.S3:
         bucket, key, _ = fs.split_path(inner)
-        condition = {"IfNoneMatch": "*"} if version == NOT_THERE else {"IfMatch": f'"{version}"'}
-        fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)
+        fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfMatch=f'"{version}"')
     elif paths.protocols(fs) & paths.GCS:
         bucket, key, _ = fs.split_path(inner)
         place = fs.base.replace("/storage/", "/upload/storage/") + "b/{}/o"
-        asked = {"uploadType": "media", "name": key, "ifGenerationMatch": version or "0"}
+        asked = {"uploadType": "media", "name": key, "ifGenerationMatch": version}
         kind = {"Content-Type": "application/octet-stream"}
         fs.call("POST", place, bucket, headers=kind, data=data, **asked)
-    else:
-        found = read_version(path)
-        if version != (NOT_THERE if found is None else found[1]):
-            raise FileExistsError(path)
+    elif (found := read_version(path)) is not None and found[1] == version:
         write_atomically(path, data)
+    else:
+        raise FileExistsError(path)
 
 
 def delete_version(path: str, version: str) -> None:

@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from bertscore_beam.files import paths
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_temporary
-from bertscore_beam.files.read import in_parallel
+from bertscore_beam.files.read import exists, in_parallel
 from bertscore_core.errors import ConfigError
 
 _COPIED_BYTES = 1 << 20
@@ -74,6 +74,40 @@ def _write(
             with contextlib.suppress(OSError):
                 fs.rm_file(temporary)
             raise
+
+
+def create_exclusively(path: str, data: bytes) -> None:
+    """Write a file that must not be there yet. Of several writers at once, one succeeds.
+
+    A local disk, S3 and Google Cloud Storage guarantee that. In other stores two writers may both
+    succeed: read the file again after a while.
+
+    Raises:
+        FileExistsError: If it is there.
+        OSError: If it cannot be written.
+    """
+    fs, inner = paths.resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        with _temporary_local(inner, [data]) as temporary:
+            try:
+                os.link(temporary, inner)
+            except FileExistsError:
+                raise
+            except OSError:  # this file system has no hard links
+                with open(inner, "xb") as file:
+                    file.write(data)
+        sync_folder(os.path.dirname(inner))
+        return
+    if exists(path):
+        raise FileExistsError(f"{mask_credentials(path)!r} is there already")
+    try:
+        if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
+            fs.makedirs(posixpath.dirname(inner), exist_ok=True)
+        fs.pipe_file(inner, data, mode="create")
+    except OSError as error:
+        if exists(path):
+            raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
+        raise
 
 
 def check_can_write(path: str) -> None:

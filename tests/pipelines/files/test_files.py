@@ -14,7 +14,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import TEMPORARY_PREFIX, absolute, join
 from bertscore_beam.files.read import exists, open_source, read_bytes, source_size
-from bertscore_beam.files.write import copy_atomically, delete, write_atomically
+from bertscore_beam.files.write import copy_atomically, create_exclusively, delete, write_atomically
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.broken_store import broken_store
 from tests.support.cloud_storage import gcs_bucket
@@ -218,9 +218,11 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     previous = os.umask(0o027)
     try:
         write_atomically(str(tmp_path / "sub" / "a"), b"x")
+        create_exclusively(str(tmp_path / "sub" / "b"), b"x")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE((tmp_path / "sub" / "a").stat().st_mode) == 0o640
+    for name in ("a", "b"):
+        assert stat.S_IMODE((tmp_path / "sub" / name).stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "sub").stat().st_mode) == 0o750
 
 

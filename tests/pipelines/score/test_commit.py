@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 
 import fsspec
@@ -13,7 +14,7 @@ from pyarrow.fs import LocalFileSystem
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.files.write import write_atomically
+from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.records.records import place_of
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.score import job
@@ -25,6 +26,7 @@ from tests.support import jobs
 from tests.support.dumps import write_dump
 from tests.support.files_below import files_below
 from tests.support.records import flip_column
+from tests.support.s3 import s3_bucket
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
@@ -219,6 +221,15 @@ def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
     with pytest.raises(OSError, match="folder"):
         write_atomically(f"mounted://{tmp_path}/folder/file/below", b"three")
     assert files_below(tmp_path) == {str(tmp_path / "folder" / "file"): b"two"}
+
+
+@pytest.mark.parametrize("kind", ["local", "mounted", "memory", "s3"])
+def test_exclusive_file_is_written_once(tmp_path, kind):
+    prefix = "" if kind == "local" else f"{kind}://"
+    with s3_bucket() if kind == "s3" else nullcontext(f"{prefix}{tmp_path}/sub") as folder:
+        create_exclusively(f"{folder}/lock", b"one")
+        with pytest.raises(FileExistsError):
+            create_exclusively(f"{folder}/lock", b"two")
 
 
 def test_a_run_without_a_summary_ends_as_stopped(tmp_path):

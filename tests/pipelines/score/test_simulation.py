@@ -59,7 +59,7 @@ def test_everything_that_can_happen_has_happened(nights):
         "detached",
     ):
         assert words in told, words
-    assert {night.kind for night in nights} == {"disk", "s3", "gs", "az", "mounted"}
+    assert {night.kind for night in nights} == {"disk", "s3", "gs", "az", "weak", "mounted"}
     ended = {how for night in nights for how in night.ended.values()}
     assert ended >= {"status 0", "killed", "FolderInUseError", "SignatureError", "RuntimeError"}
     assert all(any(getattr(night.hazards, one.name) for night in nights) for one in _but_late())
