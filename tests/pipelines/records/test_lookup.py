@@ -477,7 +477,7 @@ def test_tables_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypat
             assert (hits < 2 * count).all()
             assert (found.values["raw_f1"][hits] == f1[hits]).all()
             gets = [path for kind, path in requests if kind == "GET" and ".rows" in path]
-            of_tables = min(2, held // (20_000 * ENTRY.itemsize))
+            of_tables = min(2, held // (20_000 * score_tables._ROW))
             assert len(gets) == (of_tables if turn == 0 else 0), requests
             assert (len(hits), found.failures) == (count * of_tables, 2 - of_tables)
 
