@@ -28,7 +28,10 @@ _STEP = "ScoreSplits/Work/OnDevice/Run"
 
 
 class Divider:
-    """Leaves bundles that run only what they are at work on, a few times; said if it happens."""
+    """Leaves bundles that run only what they are at work on, until a few elements are divided.
+
+    An element at its last split cannot be divided: whether one can depends on the moment.
+    """
 
     _most = 5
 
@@ -36,10 +39,10 @@ class Divider:
         """Divide a bundle of so many elements, once it has begun."""
         if self._most == 0:
             return
-        self._most -= 1
         for _ in range(200):
             given: Any = yield 0.0
             if given is not None:
+                self._most -= bool(given.residual_roots)
                 print(DIVIDED if given.residual_roots else "A bundle is divided.", flush=True)
                 return
             time.sleep(0.1)
