@@ -5,7 +5,9 @@ Neither torch nor transformers is needed for it: a process that plans a job need
 
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Literal
 
 from bertscore_core.baseline import Baseline
@@ -43,6 +45,14 @@ _CHOICES = {
     "references": REFERENCE_RULES,
     "empty": (None, *EMPTY_RULES),
 }
+
+_NUMBERS: Mapping[str, Sequence[str]] = {
+    "num_layers": (),
+    "max_length": ("unlimited", "reference"),
+    "max_batch_tokens": (),
+    "num_threads": (),
+}
+"""Fields that are whole numbers, with the words that may stand there instead."""
 
 MaxLength = int | Literal["unlimited", "reference"] | None
 """Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
@@ -130,6 +140,10 @@ class ScorerConfig:
 
     def __post_init__(self) -> None:
         check_model_name(self.model)
+        for name, words in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None and value not in words:
+                object.__setattr__(self, name, _as_int(name, value, words))
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -149,7 +163,9 @@ class ScorerConfig:
         for name in ("max_batch_tokens", "num_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; expected at least 1.")
+                raise ConfigError(
+                    f"{name} is {value}; expected at least 1. Leave it out for the default."
+                )
 
     @property
     def model_name(self) -> str:
@@ -157,6 +173,15 @@ class ScorerConfig:
         if self.model is not None:
             return self.model
         return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
+
+
+def _as_int(name: str, value: object, words: Sequence[str]) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):  # numpy has others than int
+        raise ConfigError(
+            f"{name} cannot be used: got {value!r}; expected "
+            f"{' or '.join(('a whole number', *words))}. Leave it out for the default."
+        )
+    return int(value)
 
 
 def as_config(config: ScorerConfig | str | None) -> ScorerConfig:

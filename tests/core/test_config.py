@@ -1,8 +1,10 @@
 """Everything that cannot work is said before the encoder is loaded."""
 
+import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModel
@@ -15,6 +17,7 @@ from bertscore_core import (
     Signature,
     UnknownLanguageError,
     UnknownModelError,
+    dropin,
     parse_baseline,
     settle,
 )
@@ -65,6 +68,30 @@ def test_what_cannot_work_is_refused(changes, error, message):
 def test_contradictions_are_refused_at_once(changes, message):
     with pytest.raises(ConfigError, match=message):
         ScorerConfig(**changes)
+
+
+@pytest.mark.parametrize("bad", ["6", "", 6.0, True, False, [6]], ids=repr)
+def test_a_number_of_another_type_is_refused_at_once(bad):
+    def refused(name, expected="a whole number"):
+        message = f"{name} cannot be used: got {bad!r}; expected {expected}. Leave it out"
+        return pytest.raises(ConfigError, match=re.escape(message))
+
+    for name in ("num_layers", "max_batch_tokens", "num_threads"):
+        with refused(name):
+            ScorerConfig(**{name: bad})
+    with refused("max_length", "a whole number or unlimited or reference"):
+        ScorerConfig(max_length=bad)
+    with refused("num_layers"):
+        dropin.BERTScorer("all-MiniLM-L6-v2", num_layers=bad)
+    with refused("num_layers"):
+        dropin.score(["a"], ["b"], "all-MiniLM-L6-v2", num_layers=bad)
+
+
+def test_a_number_of_numpy_is_one():
+    names = ("num_layers", "max_length", "max_batch_tokens", "num_threads")
+    of_numpy = ScorerConfig(**dict.fromkeys(names, np.int64(6)))
+    assert of_numpy == ScorerConfig(**dict.fromkeys(names, 6))
+    assert {type(getattr(of_numpy, name)) for name in names} == {int}
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *MODERN])

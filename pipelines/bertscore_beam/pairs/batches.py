@@ -33,6 +33,7 @@ from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
 from bertscore_beam.score.settle import settle_named
 from bertscore_core.errors import ConfigError, InputError, unknown_argument
+from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
 
 _BLOCK_ROWS = 20_000
@@ -79,12 +80,7 @@ class ScoreBatches:
             BertScoreError: The options cannot work.
         """
         chosen = _options(options)
-        if num_threads is not None and (type(num_threads) is not int or num_threads < 1):
-            raise ConfigError(
-                f"num_threads cannot be used: got {num_threads!r}; expected a number of at "
-                "least 1. Leave it out for the engine's choice."
-            )
-        self._num_threads = num_threads
+        self._num_threads = ScorerConfig(num_threads=num_threads).num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
         self._settings = settle_named(chosen, threads=None)
