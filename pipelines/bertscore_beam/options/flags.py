@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from bertscore_beam.files.paths import real_place
@@ -24,6 +24,7 @@ COMMON_FLAGS = {
 
 _ALL = "--help-all"
 _PLACE = "place of "
+_PAGES = (".html", ".htm", ".png", ".svg")
 _GLUED = re.compile(r"-[A-Za-z][^=]")
 
 Read = TypeVar("Read", bound=declare.Options)
@@ -215,22 +216,33 @@ class StrictParser(argparse.ArgumentParser):
             hint = declare.hint_for(word, self._options)
         elif word == "help":
             pass  # what follows names --help-all
-        elif "row" in known:
-            hint = "Rows of a run go after the flag --row; texts go after theirs: -c TEXT -r TEXT."
-        elif "against" in known:
-            hint = f"Another run goes after the flag: --against {word}."
-        elif "input" in known and not given.get("candidates"):
-            hint = f"What to read goes after the flag: --input {word}"
-            hint += "." if given.get("output") else " --output FOLDER."
-        elif "judgements" in known:
-            hint = f"What to read goes after the flag: --judgements {word}."
         elif not known:
             hint = f"It prints all there is; to search it: {self.prog} | grep {word}"
+        elif word.endswith(_PAGES) and "output" in known:
+            hint = f"What is written goes after the flag: --output {word}."
+        else:
+            hint = _after_its_flag(known, [word, *others], given)
         hint = hint or f"`{self.prog} --help-all` lists the flags."
         beam = " Beam's own options go after `--`." if _takes_beam(self._options) else ""
         return ConfigError(
             f"unknown argument {word!r}: expected one of this command's flags. {hint}{beam}"
         )
+
+
+def _after_its_flag(known: Collection[str], words: Sequence[str], given: Mapping[str, Any]) -> str:
+    """Return the flag after which words go, that of the first option here that is known."""
+    output = "" if given.get("output") else " --output FOLDER"
+    is_read = f"What to read goes after the flag: --input {words[0]}{output}."
+    hints = {
+        "row": "Rows of a run go after the flag --row; texts go after theirs: -c TEXT -r TEXT.",
+        "against": f"Another run goes after the flag: --against {words[0]}.",
+        "input": "" if given.get("candidates") else is_read,
+        "judgements": f"What to read goes after the flag: --judgements {words[0]}.",
+        "by": f"Columns of groups go after the flag: --by {' '.join(words)}.",
+        "baseline": f"The table goes after the flag: --baseline {words[0]}.",
+        "language": f"A language goes after the flag: --language {words[0]}.",
+    }
+    return next((hint for name, hint in hints.items() if name in known), "")
 
 
 def _help(option: declare.Option, needed: str, *, is_full: bool) -> str:
