@@ -9,7 +9,7 @@ import hashlib
 import io
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -362,30 +362,72 @@ class _NoTableError(ValueError):
 # Read a baseline from a file, or from a folder of tables.
 
 
-def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) -> Baseline:
-    """Read a table, or the one for a language and a model from a folder of tables."""
-    name = CUSTOM
-    if path.is_dir():
+class TableFiles:
+    """Files of tables, as they are found and read: here those of this machine's disks."""
+
+    def names(self, path: str) -> list[str]:
+        """List the tables below a folder, with "/" as separator; none for a file."""
+        root = Path(path)
+        return [file.relative_to(root).as_posix() for file in root.rglob(f"*{TABLE_SUFFIX}")]
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            OSError: It cannot be read.
+            ConfigError: It is a pointer of Git LFS in place of a file.
+        """
+        data = Path(path).read_bytes()
+        errors.check_no_pointer(path, data)
+        return data
+
+    def shown(self, path: str) -> str:
+        """Return a path as a message may show it."""
+        return path
+
+
+def read_baseline(
+    path: str, language: str | None, model: Callable[[], str], *, idf: bool, files: TableFiles
+) -> Baseline:
+    """Read a table, or choose and read the one for a language and a model in a folder of tables.
+
+    Args:
+        path: The table, or the folder.
+        language: Language of the texts, needed for a folder.
+        model: Returns the name of the model, as in a signature; called for a folder only.
+        idf: Whether the scores are weighted by idf.
+        files: Where the path is.
+
+    Raises:
+        BaselineNotFoundError: The folder has no such table.
+        ConfigError: It cannot be read, or is not a baseline table.
+    """
+    shown, name = files.shown(path), CUSTOM
+    if names := files.names(path):
         if language is None:
             raise errors.BaselineNotFoundError(
-                f"{path} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give the language, such as en, or the path of a table."
+                f"{shown} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give the language, such as en (in a command: --language en), "
+                "or the path of a table."
             )
-        below = choose_table(
-            [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
-            language,
-            model,
-            idf=idf,
-        )
-        path, name = path / below, table_name(below)
+        below = choose_table(names, language, model(), idf=idf)
+        path, name = f"{path.rstrip('/')}/{below}", table_name(below)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.BaselineNotFoundError(
-            f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
-            "table."
+        text = files.read(path).decode()
+    except IsADirectoryError as error:
+        raise errors.ConfigError(
+            f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
+            f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check the path, or make them "
+            "with `bertscore-beam baseline`."
         ) from error
-    errors.check_no_pointer(str(path), text.encode())
-    description_file = Path(description_path(path.as_posix()))
-    description = description_file.read_bytes() if description_file.is_file() else None
-    return parse_baseline(text, str(path), name=name, description=description)
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.ConfigError(
+            f"baseline {files.shown(path)!r} cannot be read ({type(error).__name__}); expected a "
+            f"LAYER,P,R,F table, or a folder of them as LANGUAGE/MODEL{TABLE_SUFFIX}. Check the "
+            "path."
+        ) from error
+    try:
+        description = files.read(description_path(path))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        description = None
+    return parse_baseline(text, files.shown(path), name=name, description=description)

@@ -3,10 +3,9 @@
 import logging
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, cast
 
-from bertscore_core.baseline import Baseline, find_baseline, read_baseline
+from bertscore_core.baseline import Baseline, TableFiles, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.model.architectures import read_architecture
@@ -230,7 +229,13 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
-        return read_baseline(Path(config.baseline), config.language, files.name, idf=config.idf)
+        return read_baseline(
+            str(config.baseline),
+            config.language,
+            lambda: files.name,
+            idf=config.idf,
+            files=TableFiles(),
+        )
     # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(

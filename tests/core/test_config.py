@@ -37,7 +37,7 @@ from tests.support.tiny_models import FAMILIES, MAX_LENGTH, MODERN
             BaselineNotFoundError,
             "no published baseline for language 'en' and model 'all-MiniLM-L6-v2'",
         ),
-        ({"rescale": True, "baseline": "no/such.csv"}, BaselineNotFoundError, "cannot be read"),
+        ({"rescale": True, "baseline": "no/such.csv"}, ConfigError, "cannot be read"),
         ({"language": "klingon"}, UnknownLanguageError, "no default model"),
         ({"model": "no/such/model/folder"}, UnknownModelError, "neither a local folder"),
         ({"max_length": 2}, ConfigError, "leaves no room for a token beside the 2 special ones"),

@@ -30,7 +30,8 @@ from bertscore_beam.records.finished import (
     read_rows,
 )
 from bertscore_beam.records.records import IDF_FILE
-from bertscore_beam.run.loading import read_baseline
+from bertscore_beam.run.loading import StoredTables
+from bertscore_core.baseline import read_baseline
 from bertscore_core.errors import ConfigError, IdfError, InputError
 from bertscore_core.explanations.explanation import Explanation, Measures, explain
 from bertscore_core.idf import IdfTable
@@ -193,7 +194,9 @@ def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerCon
         if given.baseline is None:
             _check_is_here("baseline", path)
         with reaching("baseline", path):
-            baseline = read_baseline(path, language, lambda: signature.model, idf=weighted)
+            baseline = read_baseline(
+                path, language, lambda: signature.model, idf=weighted, files=StoredTables()
+            )
     return ScorerConfig(
         model=chosen["model"] or signature.model,
         num_layers=int(signature.num_layers),

@@ -3,7 +3,6 @@
 import gc
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.publication import successful_run
 from bertscore_core import baseline as tables
-from bertscore_core.errors import BaselineNotFoundError, ConfigError
+from bertscore_core.errors import ConfigError
 from bertscore_core.model.resolve import ModelFiles, resolve_model
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
@@ -126,11 +125,12 @@ def scorer_config(options: TextOptions, threads: int | None) -> ScorerConfig:
     baseline = None
     if options.baseline is not None:
         with reaching("baseline", options.baseline):
-            baseline = read_baseline(
+            baseline = tables.read_baseline(
                 options.baseline,
                 language=options.language,
                 model=lambda: _model_files(options, _model_name(options)).name,
                 idf=options.idf != "none",
+                files=StoredTables(),
             )
     return replace(
         with_scoring(config, options, threads),
@@ -291,52 +291,31 @@ def read_layers(path: str) -> list[TunedLayer] | None:
     return parse_layers(data, mask_credentials(path))
 
 
-def read_baseline(
-    path: str, language: str | None, model: Callable[[], str], *, idf: bool
-) -> tables.Baseline:
-    """Read a table, or choose and read one by language and model from a folder of tables.
+class StoredTables(tables.TableFiles):
+    """Files of tables on any file system; a folder may be that of a baseline run, which is done."""
 
-    Args:
-        path: The table, or the folder.
-        language: Language of the texts, needed for a folder.
-        model: Returns the name of the model, as in a signature; called for a folder only.
-        idf: Whether the scores are weighted by idf.
+    def names(self, path: str) -> list[str]:
+        """List the tables below a folder.
 
-    Raises:
-        BaselineNotFoundError: The folder has no such table.
-        ConfigError: It cannot be read, or is not a baseline table.
-    """
-    shown, name = mask_credentials(path), tables.CUSTOM
-    if not is_file(path) and (names := list_files(path, suffix=tables.TABLE_SUFFIX)):
-        if language is None:
-            raise BaselineNotFoundError(
-                f"{shown} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give --language CODE, or the path of a table."
-            )
-        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+        Raises:
+            ConfigError: The folder is that of a run that is no success.
+        """
+        names = [] if is_file(path) else list(list_files(path, suffix=tables.TABLE_SUFFIX))
+        if names and exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
-                f"the baseline run in {shown!r} is not done, or not for every language: got no "
-                f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
-                "a table in it."
+                f"the baseline run in {self.shown(path)!r} is not done, or not for every "
+                f"language: got no {SUCCESS_FILE} of it; expected one. Run its command again, or "
+                "give the path of a table in it."
             )
-        below = tables.choose_table(names, language, model(), idf=idf)
-        path, name = join(path, below), tables.table_name(below)
-    try:
-        text = read_bytes(path).decode()
-    except IsADirectoryError as error:
-        raise ConfigError(
-            f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
-            f"{tables.TABLE_SUFFIX}; expected LANGUAGE/MODEL{tables.TABLE_SUFFIX}. Check "
-            "--baseline, or make them with `bertscore-beam baseline`."
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
-            "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
-        ) from error
-    beside = tables.description_path(path)
-    description = read_bytes(beside) if is_file(beside) else None
-    return tables.parse_baseline(text, mask_credentials(path), name=name, description=description)
+        return names
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        return read_bytes(path)
+
+    def shown(self, path: str) -> str:
+        """Return a path without credentials."""
+        return mask_credentials(path)
 
 
 def _worker_device(options: EncoderOptions, threads: int | None) -> str:
