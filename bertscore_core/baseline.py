@@ -362,32 +362,43 @@ class _NoTableError(ValueError):
 # Read a baseline from a file, or from a folder of tables.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """Files of tables, as they are found and read: here those of this machine's disks."""
+    """How files of tables are found and read.
 
-    def names(self, path: str) -> list[str]:
-        """List the tables below a folder, with "/" as separator; none for a file."""
-        root = Path(path)
-        return [file.relative_to(root).as_posix() for file in root.rglob(f"*{TABLE_SUFFIX}")]
+    Attributes:
+        names: Lists the tables below a folder, with "/" as separator; none for a file.
+        read: Returns the content of a file; raises OSError.
+        shown: Returns a path as a message may show it.
+    """
 
-    def read(self, path: str) -> bytes:
-        """Return the content of a file.
+    names: Callable[[str], list[str]]
+    read: Callable[[str], bytes]
+    shown: Callable[[str], str]
 
-        Raises:
-            OSError: It cannot be read.
-            ConfigError: It is a pointer of Git LFS in place of a file.
-        """
-        data = Path(path).read_bytes()
-        errors.check_no_pointer(path, data)
-        return data
 
-    def shown(self, path: str) -> str:
-        """Return a path as a message may show it."""
-        return path
+def _below(path: str) -> list[str]:
+    root = Path(path)
+    return [file.relative_to(root).as_posix() for file in root.rglob(f"*{TABLE_SUFFIX}")]
+
+
+def _read(path: str) -> bytes:
+    data = Path(path).read_bytes()
+    errors.check_no_pointer(path, data)
+    return data
+
+
+LOCAL = TableFiles(names=_below, read=_read, shown=str)
+"""Files of this machine."""
 
 
 def read_baseline(
-    path: str, language: str | None, model: Callable[[], str], *, idf: bool, files: TableFiles
+    path: str,
+    language: str | None,
+    model: Callable[[], str],
+    *,
+    idf: bool,
+    files: TableFiles = LOCAL,
 ) -> Baseline:
     """Read a table, or choose and read the one for a language and a model in a folder of tables.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, cast
 
-from bertscore_core.baseline import Baseline, TableFiles, find_baseline, read_baseline
+from bertscore_core.baseline import Baseline, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.model.architectures import read_architecture
@@ -229,13 +229,8 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
-        return read_baseline(
-            str(config.baseline),
-            config.language,
-            lambda: files.name,
-            idf=config.idf,
-            files=TableFiles(),
-        )
+        path, language = str(config.baseline), config.language
+        return read_baseline(path, language, lambda: files.name, idf=config.idf)
     # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(

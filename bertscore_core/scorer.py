@@ -30,7 +30,7 @@ from bertscore_core.scorer_config import ScorerConfig, as_config, model_part
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_messages, caveats_of_values
 from bertscore_core.stats.scores import Scores
-from bertscore_core.tokenizer.tokenization import TextTokenizer, is_encodable
+from bertscore_core.tokenizer.tokenization import TextTokenizer
 from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def _check_texts(candidates: list[Any], groups: list[list[Any]]) -> None:
         for side, text in [("candidate", candidate), *(("reference", text) for text in references)]:
             if not isinstance(text, str):
                 raise _not_a_text_error(position, side, text)
-            if not is_encodable(text):
+            if not tokens.is_encodable(text):
                 raise InputError(
                     f"pair {position} holds a lone surrogate, which is not a character; expected "
                     "valid Unicode. Decode the source with errors='replace'."
@@ -109,7 +109,7 @@ def _all_are_texts(candidates: list[Any], groups: list[list[Any]]) -> bool:
         return False
     try:
         for texts in (candidates, *groups):  # both refuse what is not a text
-            if not all(map(str.isascii, texts)) and not all(map(is_encodable, texts)):
+            if not all(map(str.isascii, texts)) and not all(map(tokens.is_encodable, texts)):
                 return False
     except TypeError:  # something is not a text
         return False

@@ -20,6 +20,21 @@ FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 
 
+def is_encodable(text: str) -> bool:
+    """Tell whether a text is valid Unicode, without lone surrogates.
+
+    Raises:
+        TypeError: it is not a text.
+    """
+    if str.isascii(text):
+        return True
+    try:
+        str.encode(text, "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizedTexts:
     """Token ids of N texts, laid end to end.

@@ -22,7 +22,7 @@ from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.tokenizer.words import WORD_END, WordReader, reads_word_by_word
-from bertscore_core.tokens import TokenizedTexts, offsets_of
+from bertscore_core.tokens import TokenizedTexts, is_encodable, offsets_of
 from bertscore_core.windows import WindowShape
 
 
@@ -363,21 +363,6 @@ def _surrogates(texts: Sequence[str]) -> InputError:
         f"position {bad[0]} of {len(texts)} texts; expected valid Unicode. Decode the source with "
         "errors='replace'."
     )
-
-
-def is_encodable(text: str) -> bool:
-    """Tell whether a text is valid Unicode, without lone surrogates.
-
-    Raises:
-        TypeError: it is not a text.
-    """
-    if str.isascii(text):
-        return True
-    try:
-        str.encode(text, "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # Token ids as words that people can read: bytes and pieces as the characters they stand for.

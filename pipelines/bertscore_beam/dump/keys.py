@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.paths import is_text
-from bertscore_beam.files.paths import is_utf8
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import IntArray, is_encodable
 
 Words: TypeAlias = "list[str | None]"
 """Keys as texts; None for no value. Bytes that are not UTF-8 are lone surrogates (PEP 383)."""
@@ -116,7 +115,7 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _readable(word: str | None) -> str | None:
-    return word if word is None or word.isascii() or is_utf8(word) else None
+    return word if word is None or word.isascii() or is_encodable(word) else None
 
 
 # How values are written, by type.

@@ -44,9 +44,10 @@ from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import PATH_TOO_LONG
 from bertscore_beam.files.path_lengths import too_long_to_write
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, is_utf8, join
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, join
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
 from bertscore_core.errors import ConfigError, InputError, load_json
+from bertscore_core.tokens import is_encodable
 
 
 class FileReason(StrEnum):
@@ -503,7 +504,7 @@ def check_place(
     Raises:
         RejectedError: If it cannot be planned.
     """
-    if not is_utf8(name):
+    if not is_encodable(name):
         raise RejectedError(
             FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
@@ -609,7 +610,7 @@ def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:
 
 
 def _as_utf8(text: str) -> str:
-    return text if is_utf8(text) else ascii(text)[1:-1]
+    return text if is_encodable(text) else ascii(text)[1:-1]
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:

@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import ConfigError
+from bertscore_core.tokens import is_encodable
 
 # Every reader skips such names, and they show what a killed process has left behind.
 TEMPORARY_PREFIX = ".bertscore-tmp-"
@@ -49,7 +50,7 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
     scheme, separator, _ = path.partition("://")
     _check_no_nul(path)
     inner = path if separator else os.path.abspath(os.path.expanduser(path))
-    if not is_utf8(inner):
+    if not is_encodable(inner):
         raise ConfigError(
             f"path {mask_credentials(inner)!a} cannot be used: it is not valid UTF-8; expected "
             "UTF-8, since Parquet readers and the records of a run accept nothing else. Rename the "
@@ -99,15 +100,6 @@ def _check_no_nul(path: str) -> None:
             f"path {mask_credentials(path)!r} cannot be used: got a NUL character in it; expected "
             "none, since no file system has such names. Check what wrote the path."
         )
-
-
-def is_utf8(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8: names of local files may hold any bytes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _settings(scheme: str) -> dict[str, Any]:

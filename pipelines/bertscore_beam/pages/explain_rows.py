@@ -30,7 +30,7 @@ from bertscore_beam.records.finished import (
     read_rows,
 )
 from bertscore_beam.records.records import IDF_FILE
-from bertscore_beam.run.loading import StoredTables
+from bertscore_beam.run.loading import STORED_TABLES
 from bertscore_core.baseline import read_baseline
 from bertscore_core.errors import ConfigError, IdfError, InputError
 from bertscore_core.explanations.explanation import Explanation, Measures, explain
@@ -195,7 +195,7 @@ def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerCon
             _check_is_here("baseline", path)
         with reaching("baseline", path):
             baseline = read_baseline(
-                path, language, lambda: signature.model, idf=weighted, files=StoredTables()
+                path, language, lambda: signature.model, idf=weighted, files=STORED_TABLES
             )
     return ScorerConfig(
         model=chosen["model"] or signature.model,

@@ -38,7 +38,7 @@ from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core.errors import ConfigError, InputError, unknown_argument
 from bertscore_core.idf import IdfTable
 from bertscore_core.signature import Signature
-from bertscore_core.tokenizer.tokenization import is_encodable
+from bertscore_core.tokens import is_encodable
 from bertscore_core.work import Work
 
 # The fields of pairs: dicts, Rows, NamedTuples, or objects with attributes.

@@ -130,7 +130,7 @@ def scorer_config(options: TextOptions, threads: int | None) -> ScorerConfig:
                 language=options.language,
                 model=lambda: _model_files(options, _model_name(options)).name,
                 idf=options.idf != "none",
-                files=StoredTables(),
+                files=STORED_TABLES,
             )
     return replace(
         with_scoring(config, options, threads),
@@ -291,31 +291,20 @@ def read_layers(path: str) -> list[TunedLayer] | None:
     return parse_layers(data, mask_credentials(path))
 
 
-class StoredTables(tables.TableFiles):
-    """Files of tables on any file system; a folder may be that of a baseline run, which is done."""
+def _tables_of_run(path: str) -> list[str]:
+    """List the tables below a folder; if it is that of a baseline run, this must be done."""
+    names = [] if is_file(path) else list(list_files(path, suffix=tables.TABLE_SUFFIX))
+    if names and exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+        raise ConfigError(
+            f"the baseline run in {mask_credentials(path)!r} is not done, or not for every "
+            f"language: got no {SUCCESS_FILE} of it; expected one. Run its command again, or give "
+            "the path of a table in it."
+        )
+    return names
 
-    def names(self, path: str) -> list[str]:
-        """List the tables below a folder.
 
-        Raises:
-            ConfigError: The folder is that of a run that is no success.
-        """
-        names = [] if is_file(path) else list(list_files(path, suffix=tables.TABLE_SUFFIX))
-        if names and exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
-            raise ConfigError(
-                f"the baseline run in {self.shown(path)!r} is not done, or not for every "
-                f"language: got no {SUCCESS_FILE} of it; expected one. Run its command again, or "
-                "give the path of a table in it."
-            )
-        return names
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a file."""
-        return read_bytes(path)
-
-    def shown(self, path: str) -> str:
-        """Return a path without credentials."""
-        return mask_credentials(path)
+STORED_TABLES = tables.TableFiles(names=_tables_of_run, read=read_bytes, shown=mask_credentials)
+"""Files of tables on any file system."""
 
 
 def _worker_device(options: EncoderOptions, threads: int | None) -> str:

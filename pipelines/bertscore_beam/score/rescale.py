@@ -47,7 +47,7 @@ from bertscore_beam.records.summary import RunStart, Totals, described_sums
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import Run
-from bertscore_beam.run.loading import StoredTables
+from bertscore_beam.run.loading import STORED_TABLES
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.phases import Phase
 from bertscore_beam.run.publication import check_not_overtaken, readable_head
@@ -137,7 +137,7 @@ def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescaleSpec:
             language=options.language or notes.options.language,
             model=lambda: signature.model,
             idf=signature.idf != "none",
-            files=StoredTables(),
+            files=STORED_TABLES,
         )
     row = baseline.row(int(signature.num_layers))  # fails if the table has too few rows
     baseline.check_model(signature.weights)

@@ -29,7 +29,7 @@ from bertscore_beam.dump.text.schema import (
     widest,
 )
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.files.paths import is_utf8
+from bertscore_core.tokens import is_encodable
 
 _NULL = type(None)
 # Values of exactly this type are stored as they are, if Arrow takes them.
@@ -201,7 +201,7 @@ class Found:
         if not _is_of(value, kind):
             self._drift(value, kind, path, place)
             return False
-        if isinstance(value, str) and not is_utf8(value):
+        if isinstance(value, str) and not is_encodable(value):
             message = f"column {shown(path)!r} holds half of a surrogate pair"
             self._refuse(value, path, place, Reason.INVALID_UTF8, message)
             return False
@@ -294,7 +294,7 @@ def shown(path: Path) -> str:
 
 def _as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not is_utf8(text):
+    if not is_encodable(text):
         text = json.dumps(value, separators=(",", ":"))
     return _NO_JSON.sub(lambda found: found[0] if found[1] is None else f'"{found[1]}"', text)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertscore_beam.files.paths import is_utf8
+from bertscore_core.tokens import is_encodable
 
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 LARGEST_UNSIGNED = (1 << 64) - 1
@@ -91,7 +91,7 @@ def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
 
 
 def _fields(seen: _Seen) -> list[pa.Field]:
-    typed = [_field(name, inner) for name, inner in seen.fields.items() if is_utf8(name)]
+    typed = [_field(name, inner) for name, inner in seen.fields.items() if is_encodable(name)]
     return [field for field in typed if field is not None]
 
 
