@@ -246,8 +246,8 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
     if weighted in own:
         raise errors.BaselineNotFoundError(
             f"the folder of baselines has no {path}: got {weighted}, a table for scores with idf "
-            "weights; expected one for scores without. Add --idf corpus or --idf TABLE, or make "
-            "the other table with `bertscore-beam baseline` without --idf."
+            "weights; expected one for scores without. Add idf (--idf corpus or --idf TABLE), or "
+            "make the other table with `bertscore-beam baseline` without --idf."
         )
     tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
     code, _, name = _stem(path).partition("/")

@@ -240,7 +240,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
     if config.language is None:
         raise BaselineNotFoundError(
             "rescaling needs a language or a baseline: got neither. Give the language, such as en, "
-            "or a LAYER,P,R,F table (--baseline PATH)."
+            "or a LAYER,P,R,F table as baseline (--baseline PATH)."
         )
     return find_baseline(config.language, files.name)
 
@@ -280,8 +280,7 @@ def _settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool
         f"{state} {files.name}: got no num_layers; expected 0 (the embeddings) to {files.depth}. "
         "Find the one that agrees best with people (on judged texts: `bertscore-beam tune "
         f"--judgements FILE --score-column NAME --models {files.name} --registry layers.json "
-        "--output tuned`) and give its file (--registry), or give a layer (--num-layers; "
-        "num_layers in the library). "
-        f"For a first try take {files.depth * 2 // 3}, two thirds of the depth, which often does "
-        "well but was not checked for this model."
+        "--output tuned`) and give its file as registry (--registry), or give num_layers "
+        f"(--num-layers). For a first try take {files.depth * 2 // 3}, two thirds of the depth, "
+        "which often does well but was not checked for this model."
     )

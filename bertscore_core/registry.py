@@ -229,10 +229,11 @@ def find_layer(rows: Sequence[TunedLayer], model: str, weights: str, source: str
         raise ConfigError(
             f"the layer of {model} in {source} was found with other weights: got "
             f"{', '.join(row.weights for row in named)}; expected {weights}. Run `bertscore-beam "
-            "tune` with these weights, or give --num-layers."
+            "tune` with these weights, or give num_layers (--num-layers)."
         )
     known = ", ".join(sorted({row.model for row in rows})) or "none"
     raise ConfigError(
         f"{source} names no layer for {model}: got rows for {known}; expected one for each model "
-        "that scores. Run `bertscore-beam tune --registry` for it, or give --num-layers."
+        "that scores. Run `bertscore-beam tune --registry` for it, or give num_layers "
+        "(--num-layers)."
     )

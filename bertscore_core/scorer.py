@@ -257,8 +257,8 @@ def _check_positions(pairs: tokens.TokenizedPairs, settings: Settings) -> None:
 _MEND = "Mend the model's weights, or choose another model."
 
 _CURES = {
-    "float16": "Numbers above 65,504 do not fit into float16: choose bfloat16 (--dtype bfloat16).",
-    "bfloat16": "Choose float32 (--dtype float32).",
+    "float16": "Numbers above 65,504 do not fit into it: choose dtype bfloat16 (--dtype bfloat16).",
+    "bfloat16": "Choose dtype float32 (--dtype float32).",
     "float32": _MEND,
 }
 """What to do if numbers are not finite. bfloat16 has the range of float32."""

@@ -71,7 +71,7 @@ def test_the_trap_springs_when_it_is_trusted(tmp_path):
 @pytest.mark.parametrize(
     ("safe", "allowed", "words"),
     [
-        (None, False, "allow them by name with --allow-pickle-weights"),
+        (None, False, "allow them with allow_pickle_weights"),
         (b"nothing", False, "got no readable safetensors header"),
         # torch refuses anything but tensors; older torch would have run it.
         (None, True, "cannot be loaded"),

@@ -136,8 +136,8 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
         f"the memory of {device} does not suffice: got no room for a forward pass of at most "
         f"{budget.batch_tokens} tokens, or for one text (the longest has {lengths.max(initial=0)}),"
         " or for what is kept of them; expected room for the longest text alone. Lower "
-        "max_batch_tokens (--max-batch-tokens) or max_length (--max-length), use fewer --workers, "
-        "or choose another device (--device)."
+        "max_batch_tokens (--max-batch-tokens) or max_length (--max-length), use fewer "
+        "workers (--workers), or choose another device (--device)."
     )
 
 

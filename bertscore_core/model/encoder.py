@@ -280,7 +280,7 @@ def check_openvino(dtype: str, device: torch.device) -> None:
     if not openvino_runtime.computes_in(dtype):
         raise ConfigError(
             f"this processor does not compute in {dtype}: got none of its instructions; expected "
-            "AVX512-BF16, AMX or the like. Choose float32 (--dtype float32)."
+            "AVX512-BF16, AMX or the like. Choose dtype float32 (--dtype float32)."
         )
 
 

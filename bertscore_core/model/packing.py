@@ -74,7 +74,7 @@ _CHECKED_LENGTHS = (129, 65, 33, 17, 17, 3)
 # Tokens that a batch is filled up to a multiple of: rows of whole tiles of a GPU's products.
 _STEP = 64
 
-_CURE = "Pad them (--attention sdpa; attention='sdpa' in the library)."
+_CURE = "Choose attention sdpa, which pads them (--attention sdpa)."
 
 
 def can_pack(architecture: Any, *, own_code: bool = False) -> bool:

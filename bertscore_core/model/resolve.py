@@ -189,7 +189,7 @@ def _describe(
             f"{folder} has no model.safetensors"
             + (
                 "; it has pickled weights, which can run code when read. Convert them, or allow "
-                "them by name with --allow-pickle-weights."
+                "them with allow_pickle_weights (--allow-pickle-weights)."
                 if pickled
                 else "; expected the weights beside config.json. Fetch or save the whole model."
             )
@@ -293,7 +293,7 @@ def _hub_folder(
     hub, cure = "", f"fetch it where there is a network: `hf download {name}`"
     if not from_hub:
         hub = ", and the hub is not asked for a model that only a file of the run names"
-        cure = "allow it by giving its name as --model"
+        cure = "allow it by giving its name as model (--model)"
     for local_only in (
         (True, False) if from_hub else (True,)
     ):  # the hub client asks the hub even for files it has

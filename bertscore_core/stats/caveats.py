@@ -104,7 +104,7 @@ _SENTENCES = {
         "{number:,.0f} repeats",
         "Rows with the texts of another row: {number:,.0f}",
         "rows with the texts of others",
-        "they count once, as repeats; to count each, give --cluster a column such as the id",
+        "they count once, as repeats; to count each, give a cluster column, the id (--cluster)",
     ),
     CaveatKind.CLIPPED: _Sentences(
         "{number:,.0f} clipped",

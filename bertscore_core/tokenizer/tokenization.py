@@ -340,8 +340,8 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             return None
         raise ConfigError(
             f"the tokenizer of {files.name} states no maximum length and none was given. Give "
-            f"--max-length {_usual_length(files)} to cut texts there (max_length in the library)"
-            + ("." if files.positions else ", or --max-length unlimited for whole texts.")
+            f"max_length (--max-length {_usual_length(files)}) to cut texts there"
+            + ("." if files.positions else ", or max_length unlimited (--max-length unlimited).")
         )
     if length <= tokenizer.num_special_tokens_to_add():
         raise ConfigError(

@@ -220,7 +220,7 @@ def test_scores_with_idf_weights_take_the_table_made_with_them():
     assert choose_table(both, "en", "roberta-large", idf=True) == weighted
     assert choose_table(both, "en", "roberta-large") == "en/roberta-large.tsv"
     assert choose_table(NAMES, "en", "roberta-large", idf=True) == "en/roberta-large.tsv"
-    with pytest.raises(BaselineNotFoundError, match=r"got en/roberta-large\.idf\.tsv.* Add --idf "):
+    with pytest.raises(BaselineNotFoundError, match=r"got en/roberta-large\.idf\.tsv.* Add idf "):
         choose_table([weighted], "en", "roberta-large")
 
 

@@ -1,6 +1,9 @@
 """What is public stays public: a change of this list is a change of the interface."""
 
+import ast
 import inspect
+import re
+from pathlib import Path
 
 import bertscore_core
 
@@ -27,6 +30,28 @@ def test_everything_public_is_documented():
         value = getattr(bertscore_core, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), name
+
+
+def _texts(tree):
+    """Yield the texts of code, but for documentation: how Python writes them."""
+    apart = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            apart |= {id(part) for part in ast.walk(node) if part is not node}
+        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in apart:
+            yield ast.unparse(node)
+
+
+def test_messages_name_the_argument_where_they_name_its_flag():
+    """The library has no command line. What stands in backquotes is a command."""
+    seen = set()
+    for path in Path(bertscore_core.__file__).parent.rglob("*.py"):
+        for text in _texts(ast.parse(path.read_text())):
+            words = re.sub("`.*?`", "", text)
+            for flag in re.findall(r"--([a-z][a-z-]+)", words):
+                assert re.search(rf"(?<!-)\b{flag.replace('-', '_')}\b", words), (path, text)
+                seen.add(flag)
+    assert {"max-length", "num-layers", "backend", "dtype"} <= seen
 
 
 def test_drop_in_takes_the_references_arguments():

@@ -251,7 +251,8 @@ def load_idf(path: str) -> IdfTables:
     except OSError as error:
         raise IdfError(
             f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "
-            "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
+            "expected a file written by `bertscore-beam idf`. Make it, or let `bertscore-beam "
+            "score --idf corpus` count one."
         ) from error
     return IdfTables.from_bytes(data, source=mask_credentials(path))
 

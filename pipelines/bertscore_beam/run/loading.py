@@ -57,7 +57,7 @@ def load_scorer(setting: WorkerSettings, queue: "DeviceQueue | None" = None) -> 
         raise ConfigError(
             f"this worker runs the encoder on {own_backend}, and the job's scores are signed "
             f"{backend}; expected the same. Install the same version on launcher and workers, or "
-            "choose --backend torch."
+            "choose torch (--backend torch)."
         )
     logger.info(
         event(

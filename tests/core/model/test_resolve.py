@@ -110,7 +110,7 @@ def test_what_is_no_file_is_not_waited_for(changed_model, name):
 def test_pickled_weights_need_a_word(tmp_path):
     build_tiny_model("bert", tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelLoadError, match="allow them by name with --allow-pickle-weights"):
+    with pytest.raises(ModelLoadError, match="allow them with allow_pickle_weights"):
         resolve_model(str(tmp_path))
     files = resolve_model(str(tmp_path), allow_pickle_weights=True)
     assert [path.name for path in files.weight_files] == ["pytorch_model.bin"]

@@ -173,7 +173,7 @@ NAMED = [
      f"{SCORE} --idf no.npz"),
     (f"{SCORE} --idf ./b.npz --idf-key id", "give the key to `bertscore-beam idf`",
      f"{IDF} b.npz --idf-key id", f"{SCORE} --idf ./b.npz"),
-    (f"{SCORE} --idf ./c.npz", "`bertscore-beam idf`. Make it, or give", f"{IDF} c.npz", None),
+    (f"{SCORE} --idf ./c.npz", "`bertscore-beam idf`. Make it, or let", f"{IDF} c.npz", None),
     (f"{SCORE} --idf bad.npz", "by `bertscore-beam idf`. Make it with that",
      f"{IDF} bad.npz --overwrite", None),
     (f"{SPOKEN} --output out --idf a.npz {DRY}", "Count them with `bertscore-beam idf` and",
