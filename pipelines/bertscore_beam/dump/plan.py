@@ -37,7 +37,7 @@ from bertscore_beam.dump.splits import (
 )
 from bertscore_beam.dump.text.arrays import marked_columns, shown
 from bertscore_beam.dump.text.schema import INTEGERS_KEY
-from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.dump.text.text_source import TextFile, footer_of, rejection_of
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
 from bertscore_beam.files.checked import digest_of
@@ -257,10 +257,10 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_copied_layout(join(self.folder, text.footer), candidates)
+            layout = read_copied_layout(footer_of(self.path(text)), candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
-        noted = read_rejection(join(self.folder, text.rejection))
+        noted = read_rejection(rejection_of(self.path(text)))
         if noted is not None and (self.are_made or not noted.reason.is_out_of_reach):
             raise noted
         return None

@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.plan import FileReason, Imports, RejectedError, rejection_to_json
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
+from bertscore_beam.dump.text.text_source import (
+    IMPORTS_FOLDER,
+    INPUT_FOLDER,
+    TextFile,
+    footer_of,
+    rejection_of,
+)
 from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.credentials import mask_credentials
@@ -71,7 +77,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     """
     if not _is_lacking(Imports(folder=folder.root, needs_rows=True), text):
         return ()
-    folder.delete(text.footer, text.data, text.rejection)
+    folder.delete(*_files_of([text]))
     place = 0
 
     def note(stored: int) -> None:
@@ -89,12 +95,12 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
         except (InputError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _NO_ROOM:
                 raise _no_space_error(text, error) from error
-            folder.write(text.rejection, _rejection(text, error))
+            folder.write(rejection_of(text.data), _rejection(text, error))
             return ()
         footer = pa.BufferOutputStream()
         pq.read_metadata(rows).write_metadata_file(footer)
         folder.store(text.data, f"/dev/fd/{rows.fileno()}")
-        folder.write(text.footer, with_digest(bytes(footer.getvalue())))
+        folder.write(footer_of(text.data), with_digest(bytes(footer.getvalue())))
     return ()
 
 
@@ -177,7 +183,9 @@ def missing_imports(
     """
     needed, imports = {split.path for split in splits if split.data}, _imports_among(names)
     return tuple(
-        text for text in texts if text.path in needed and not {text.data, text.footer} <= imports
+        text
+        for text in texts
+        if text.path in needed and not {text.data, footer_of(text.data)} <= imports
     )
 
 
@@ -203,7 +211,8 @@ def delete_input(folder: OutputFolder) -> None:
 
 
 def _files_of(texts: Iterable[TextFile]) -> set[str]:
-    return {name for text in texts for name in (text.data, text.footer, text.rejection)}
+    data = [text.data for text in texts]
+    return {*data, *map(footer_of, data), *map(rejection_of, data)}
 
 
 def _delete(folder: OutputFolder, names: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.plan import Imports, RejectedError
 from bertscore_beam.dump.text import to_parquet
-from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile, footer_of
 from bertscore_beam.dump.text.to_parquet import write_rows as to_parquet_write_rows
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.records.rejects import FILES_FILE
@@ -415,10 +415,10 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
     (file,) = expand_inputs([str(path)])
     text = TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"], ["reference"])
     jobs.import_here([text], folder)
-    assert folder.exists(text.footer)
+    assert folder.exists(footer_of(text.data))
     path.write_bytes(path.read_bytes()[:-9])
     jobs.import_here([text], folder)
-    assert not folder.exists(text.footer)
+    assert not folder.exists(footer_of(text.data))
     with pytest.raises(RejectedError, match="cannot be decompressed"):
         Imports(folder=folder.root, are_made=True).layout(text)
 

@@ -109,16 +109,6 @@ class TextFile:
         """The Parquet file, below the folder of the run."""
         return f"{INPUT_FOLDER}/{self.key}.parquet"
 
-    @property
-    def footer(self) -> str:
-        """The copy of its footer, below the folder of the run."""
-        return f"{IMPORTS_FOLDER}/{self.key}.pq"
-
-    @property
-    def rejection(self) -> str:
-        """The file that says why it could not be imported, below the folder of the run."""
-        return f"{IMPORTS_FOLDER}/{self.key}.json"
-
 
 def footer_of(data: str) -> str:
     """Return the path of the copy of the footer of an import, from that of its rows."""
