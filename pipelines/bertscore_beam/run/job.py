@@ -7,7 +7,6 @@ folder, has its phases done, and returns its outcome.
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -209,7 +208,6 @@ class Run:
             finish: Callable[[], Any] = partial(run_plainly, work)
         else:
             finish, job = _prepared(work, runner, self.folder)
-        started = time.time() if expected.started is None else expected.started
         processes = pool.opened()
         with ExitStack() as stack:
             stack.enter_context(worker_errors(job))
@@ -219,7 +217,7 @@ class Run:
             if processes is not None:
                 processes.begin_stage(loads=loads)
             if (expected.amounts or expected.before) and not (self._quiet or runner.detached):
-                progress = RunProgress(expected, self.folder.path(expected.folder), started)
+                progress = RunProgress(expected, self.folder.path(expected.folder))
                 stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
             try:
                 finish()

@@ -40,7 +40,6 @@ class Expected:
         before: What was done before, in the same unit. Without this and any amount, no progress is
             shown.
         first: How much is read before the first file can appear, and its unit.
-        started: When the run began, in seconds since the epoch; None for the start of the phases.
     """
 
     message: str = ""
@@ -50,21 +49,17 @@ class Expected:
     before: int = 0
     unit: str = "files"
     first: tuple[int, str] = (0, "")
-    started: float | None = None
 
 
 class RunProgress:
-    """Adds up the amounts of the expected files that appear, and what workers report.
+    """Adds up the amounts of the expected files that appear, and what workers report."""
 
-    `started` is when the run began, in seconds since the epoch.
-    """
-
-    def __init__(self, expected: Expected, folder: str, started: float) -> None:
+    def __init__(self, expected: Expected, folder: str) -> None:
         self._expected = expected
         self._folder = folder
         self._words = ""
-        self._main = _Pace(started)
-        self._before = _Pace(started)
+        self._main = _Pace()
+        self._before = _Pace()
         self.planned = expected.before + sum(expected.amounts.values())
         self.look_seconds = 0.0
 
@@ -99,11 +94,11 @@ class RunProgress:
 class _Pace:
     """An amount that grows, and how fast, counted from the first growth.
 
-    So neither the start of the workers nor what an earlier run did is in it.
+    So neither the start of the workers nor what an earlier run did is in it, and one growth says
+    nothing of a pace.
     """
 
-    def __init__(self, started: float) -> None:
-        self._started = started
+    def __init__(self) -> None:
         self._seen: list[tuple[float, int]] = []  # at the first look, the first growth and the last
 
     @property
@@ -116,22 +111,21 @@ class _Pace:
 
     def note(self, amount: int) -> None:
         if not self._seen or amount > self.done:
-            self._seen.append((time.time() if self._seen else self._started, amount))
+            self._seen.append((time.time(), amount))
             del self._seen[2:-1]
 
     def line(self, planned: int, unit: str, words: str = "") -> str:
         shown = f"{self.done:,} of {planned:,} {unit}"
         if self.done >= planned:
             return f"{shown}, finishing"
-        if not self.has_grown:
-            return f"{shown}, {words or 'time left unknown'}"
-        # One growth is not enough for a pace: count from the start.
-        since, then = self._seen[1] if len(self._seen) > 2 else self._seen[0]
-        rate = (self.done - then) / max(time.time() - since, 1e-9)
-        quiet = time.time() - self._seen[-1][0]
-        words = f", nothing new for {format_duration(quiet)}" if quiet >= QUIET_SECONDS else ""
-        left = format_duration((planned - self.done) / rate)
-        return f"{shown}, {rate:.1f}/s, {left} left{words}"
+        pace = words or "time left unknown"
+        if len(self._seen) > 2:
+            since, then = self._seen[1]
+            rate = (self.done - then) / max(time.time() - since, 1e-9)
+            pace = f"{rate:.1f}/s, {format_duration((planned - self.done) / rate)} left"
+        quiet = time.time() - self._seen[-1][0] if self.has_grown else 0.0
+        nothing = f", nothing new for {format_duration(quiet)}" if quiet >= QUIET_SECONDS else ""
+        return f"{shown}, {pace}{nothing}"
 
 
 @contextmanager

@@ -191,7 +191,6 @@ def expected_of(spec: ScoreSpec, diff: FolderDiff) -> Expected:
         before=plan.about_rows - sum(rows.values()),
         first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
-        started=spec.start.started,
     )
 
 

@@ -18,9 +18,9 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
-def progress_of(output, splits, started, **more):
+def progress_of(output, splits, **more):
     rows = {split.part_name: split.num_rows for split in splits}
-    return shown.RunProgress(expected(rows, **more), output, started)
+    return shown.RunProgress(expected(rows, **more), output)
 
 
 def expected(amounts, **more):
@@ -43,29 +43,38 @@ def report(child, counted=0, words="", **doing):
 def test_expected_parts_count(tmp_path):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]
-    progress = progress_of(output, splits, time.time() - 2)
+    progress = progress_of(output, splits)
     assert look(progress) == "0 of 60 rows, time left unknown"
     finish(output, splits[2])
     write_atomically(join(output, "other.parquet/part-000000000000.parquet"), b"{}")
-    assert look(progress).startswith("30 of 60 rows, 1")
-    assert progress.line().endswith(" s left")
+    assert look(progress) == "30 of 60 rows, time left unknown"
     finish(output, splits[0])
+    assert look(progress).startswith("40 of 60 rows, ")
+    assert progress.line().endswith(" s left")
     finish(output, splits[1])
     assert look(progress) == "60 of 60 rows, finishing"
 
 
-def test_rows_of_an_earlier_run_count_but_not_in_the_pace(tmp_path):
+def test_a_pace_counts_neither_an_earlier_run_nor_what_comes_before_the_first_rows(
+    tmp_path, monkeypatch
+):
+    """An import and a model that is loaded had made 35 hours of 8."""
     output = str(tmp_path)
-    splits = [split(1000, 0), split(20, 1000), split(20, 1020)]
+    splits = [split(1000, 0), split(20, 1000), split(20, 1020), split(20, 1040)]
     finish(output, splits[0])
-    progress = progress_of(output, splits, time.time() - 10)
-    assert look(progress) == "1,000 of 1,040 rows, time left unknown"
+    progress = progress_of(output, splits)
+    assert look(progress) == "1,000 of 1,060 rows, time left unknown"
+    now = time.time()
+    monkeypatch.setattr(shown.time, "time", lambda: now + 3600)
     finish(output, splits[1])
-    assert look(progress).startswith("1,020 of 1,040 rows, 2.0/s")
+    assert look(progress) == "1,020 of 1,060 rows, time left unknown"
+    monkeypatch.setattr(shown.time, "time", lambda: now + 3610)
+    finish(output, splits[2])
+    assert look(progress) == "1,040 of 1,060 rows, 2.0/s, 10 s left"
 
 
 def test_of_a_pace_three_looks_are_kept_however_long_the_run_is(monkeypatch):
-    pace, now = shown._Pace(0.0), 0
+    pace, now = shown._Pace(), 0
     monkeypatch.setattr(shown.time, "time", lambda: now)
     for now in range(1000):
         pace.note(2 * now)
@@ -76,22 +85,24 @@ def test_of_a_pace_three_looks_are_kept_however_long_the_run_is(monkeypatch):
 def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]
-    progress = progress_of(output, splits, time.time())
+    progress = progress_of(output, splits)
     progress.look()
     finish(output, splits[0])
     assert "nothing new" not in look(progress)
     now = time.time()
     monkeypatch.setattr(shown.time, "time", lambda: now + 720)
-    assert look(progress).endswith(" left, nothing new for 12 min")
+    assert look(progress) == "10 of 60 rows, time left unknown, nothing new for 12 min"
     finish(output, splits[1])
     assert "nothing new" not in look(progress)
+    monkeypatch.setattr(shown.time, "time", lambda: now + 1440)
+    assert look(progress).endswith(" left, nothing new for 12 min")
 
 
 def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
     output = str(tmp_path / "out")
     splits = [split(100, 0), split(100, 100)]
     first, second = (split.part_name for split in splits)
-    progress = progress_of(output, splits, time.time() - 1)
+    progress = progress_of(output, splits)
     report(1, words="loading the model")
     assert look(progress) == "0 of 200 rows, loading the model"
     report(1, **{first: 0.5, "unknown": 1.0})
@@ -108,7 +119,7 @@ def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
 def test_what_idf_counts_is_shown_until_the_first_row_is_scored(tmp_path):
     output = str(tmp_path / "out")
     counting = (40, "rows counted for idf")
-    progress = progress_of(output, [split(40)], time.time() - 1, first=counting)
+    progress = progress_of(output, [split(40)], first=counting)
     assert look(progress) == "0 of 40 rows, time left unknown"
     report(1, counted=10)
     assert look(progress).startswith("10 of 40 rows counted for idf, ")
@@ -133,7 +144,7 @@ class NotedPauses(threading.Event):
 
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     (tmp_path / "7.json").touch()
-    progress = shown.RunProgress(expected({"7.json": 3}), str(tmp_path), time.time())
+    progress = shown.RunProgress(expected({"7.json": 3}), str(tmp_path))
     stop = NotedPauses(3)
     for look in shown._looks(progress, [0.0, 5.0], stop):
         assert look.done == 3
@@ -146,7 +157,7 @@ def test_log_gets_plain_lines_and_a_terminal_a_bar(tmp_path, monkeypatch, is_ter
     monkeypatch.setattr(shown, "LOG_SECONDS", (0.01,))
     monkeypatch.setattr(shown, "POLL_SECONDS", 0.01)
     written = io.StringIO()
-    progress = progress_of(str(tmp_path), [split(10)], time.time())
+    progress = progress_of(str(tmp_path), [split(10)])
     console = Console(file=written, force_terminal=is_terminal, width=120)
     with shown.show_progress(progress, console):
         wait_until(lambda: "0 of 10 rows" in written.getvalue())
