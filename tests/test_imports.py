@@ -43,6 +43,20 @@ def test_importing_them_loads_nothing_that_takes_seconds(stages):
     assert (done.returncode, done.stdout) == (0, "\n" * len(stages)), done.stderr
 
 
+@pytest.mark.process
+def test_a_job_of_one_file_of_text_does_without_beam(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("candidate,reference\nthe cat,a cat\n")
+    words = ["idf", "--input", str(file), "--output", str(tmp_path / "idf.npz")]
+    code = (
+        "import sys\n"
+        "from bertscore_beam.cli.main import main\n"
+        f"print(main({words!r}), 'apache_beam' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.endswith("0 False\n"), done.stderr
+
+
 EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu vl_convert"
 NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables compare.compare idf.job
 pairs.batches pairs.transform score.job score.rescale"""

@@ -148,7 +148,7 @@ class Run:
 
         Before a job is planned that is what has no import; then, what has splits to do, but no rows
         any more. The launcher of a detached job waits for this, too. That of a template does it
-        itself: nothing that it describes runs yet.
+        itself: nothing that it describes runs yet. A single file needs no Beam on this machine.
         """
         if not texts:
             return
@@ -156,8 +156,8 @@ class Run:
         if check is not None:
             check(self.folder)
         work, waiting = [import_phase(texts, self.folder)], replace(self.runner, detached=False)
-        expected, is_here = expected_imports(texts), self.runner.is_template
-        self._do(work, expected, waiting, loads=False, plainly=is_here)
+        plainly = self.runner.is_template or (self.runner.is_local and len(texts) == 1)
+        self._do(work, expected_imports(texts), waiting, loads=False, plainly=plainly)
         self._texts = (*self._texts, *texts)
 
     def forget_texts(self) -> None:
