@@ -447,7 +447,7 @@ def missing_column_error(
     """
     fine = [path for path, kind in paths_of(schema) if accepts(kind)]
     near = difflib.get_close_matches(name, fine, n=1)
-    cure = f"Name the right one with {option}."
+    cure = f"Name the right one ({option})."
     if len(schema) == 1 and (between := _BETWEEN.search(schema.names[0])):
         cure = (
             f"The columns are separated by {between[0]!r}: separate them by commas in a .csv file, "
@@ -468,9 +468,9 @@ def _wrong_type(column: Column, name: str, role: str, accepts: Accepts) -> Input
     within = [path for path in found if found.count(path) == 1]
     usual = [path for path in within if path.endswith(_USUAL)]
     meant = " or ".join(map(repr, (usual or within)[:_SHOWN_PATHS]))
-    cure = f"Did you mean {meant}? Name it" if within else "Convert the column, or name another one"
+    cure = f"Did you mean {meant}? Name it" if within else "Convert the column, or name another"
     return InputError(
         f"the {role} column {name!r} holds no texts: got type {column.type}; "
         f"expected {expected}. {cure} "
-        f"with --{role}-column."
+        f"as the {role} column (--{role}-column)."
     )

@@ -22,7 +22,6 @@ from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.options.declare import by_name, declared
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.pairs.arguments import naming_arguments
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
     SettingsByLanguage,
@@ -66,7 +65,6 @@ class ScoreBatches:
         >>> scored = ScoreBatches(model="all-MiniLM-L6-v2", device="cpu")(table)
     """
 
-    @naming_arguments()
     def __init__(self, *, num_threads: int | None = None, **options: Any) -> None:
         """Check and settle everything that does not depend on the rows.
 
@@ -91,7 +89,6 @@ class ScoreBatches:
             check_given_idf(self._idf, self._settings)
         self._memory = ModelMemory(limit=chosen.model_memory, processes=None)
 
-    @naming_arguments()
     def __call__(self, table: pa.Table) -> pa.Table:
         """Score the rows of a table.
 

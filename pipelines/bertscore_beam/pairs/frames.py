@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import check_collisions
-from bertscore_beam.pairs.arguments import naming_arguments
 from bertscore_beam.pairs.batches import ScoreBatches
 from bertscore_core.errors import InputError
 
@@ -18,7 +17,6 @@ _LISTS = {list, tuple, np.ndarray}
 """What a list of texts may be in a column of pandas."""
 
 
-@naming_arguments(candidate_column="candidate", reference_column="reference")
 def score_frame(
     frame: _Frame, *, candidate: str = "candidate", reference: str = "reference", **options: Any
 ) -> _Frame:

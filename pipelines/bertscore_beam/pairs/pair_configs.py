@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
-from bertscore_beam.pairs.arguments import naming_arguments
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
 from bertscore_beam.run.loading import for_unseen_workers, settle_workers
 from bertscore_beam.score.loaded_scorers import ModelMemory
@@ -49,7 +48,6 @@ class ByLanguage:
     )
 
 
-@naming_arguments()
 def settings_here(
     configs: Mapping[str, ScorerConfig], idf: IdfTables | str | None
 ) -> tuple[SettingsByLanguage, IdfTables | None]:
@@ -70,7 +68,6 @@ def settings_here(
     return settings, tables
 
 
-@naming_arguments()
 def settle_pairs(
     config: ConfigLike | ByLanguage, *, empty: str | None, idf: IdfTables | str | None
 ) -> dict[str, ScorerConfig]:
