@@ -15,7 +15,6 @@ from bertscore_beam.crawl.sentences import describe_filters
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Say
@@ -207,10 +206,9 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     # Workers of this machine, which --restarts is about, may read where others score.
     scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
     languages = sources.languages_of(options)
-    with reaching("output", options.output):
-        output = absolute(options.output)
-        for place in (runner, scoring):
-            place.check_output(output)
+    output = absolute(options.output)
+    for place in (runner, scoring):
+        place.check_output(output)
     sources.check_files(options, languages)
     plan = BaselinePlan(
         options=options,
@@ -221,8 +219,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         models=_models(options, scoring, languages),
     )
     # Before the folder is taken, so that a refused run leaves no trace in the folder.
-    with reaching("output", options.output):
-        check_folder(plan, OutputFolder(output))
+    check_folder(plan, OutputFolder(output))
     return plan
 
 

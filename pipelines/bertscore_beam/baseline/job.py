@@ -30,7 +30,6 @@ from bertscore_beam.baseline.layer_moments import (
     merge_tables,
 )
 from bertscore_beam.files.checked import digest_of, to_json
-from bertscore_beam.files.reach import before_work
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null, write_run
 from bertscore_beam.run.job import Run, Say
@@ -46,10 +45,9 @@ from bertscore_core.stats.moments import Moments
 
 def baseline_job(options: BaselineOptions, run: Run) -> Outcome:
     """Sample sentences, pair them at random, score the pairs and make tables of the sums."""
-    with before_work():
-        plan = prepare_baseline(options, run.runner)
+    plan = prepare_baseline(options, run.runner)
     if options.dry_run:
-        return run.shown(lambda: baseline_tables.show_plan(plan))
+        return Outcome(shown=baseline_tables.show_plan(plan), is_answer=True)
     folder = run.take(plan.output)
     with run.first_writing():
         job = begin_baseline(plan, folder, run.say)

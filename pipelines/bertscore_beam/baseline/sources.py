@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -22,7 +21,6 @@ from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import is_web
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
@@ -258,17 +256,14 @@ def list_files(options: BaselineOptions, languages: Sequence[str]) -> dict[str, 
     if options.given:
         paths_by_language = _given_paths(options)
         suffixes = SUFFIXES if options.sentences else DOCUMENT_SUFFIXES
-        with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
-            return {
-                code: _in_order(options, list_files_of(paths, suffixes=suffixes))
-                for code, paths in paths_by_language.items()
-            }
+        return {
+            code: _in_order(options, list_files_of(paths, suffixes=suffixes))
+            for code, paths in paths_by_language.items()
+        }
     if options.crawl is not None:
-        with reaching("crawl_root", options.crawl_root):
-            listing = _list_crawl(options, options.crawl)
+        listing = _list_crawl(options, options.crawl)
     else:
-        with reaching("wet", *options.wet):
-            listing = list_files_of(options.wet)
+        listing = list_files_of(options.wet)
     return dict.fromkeys(languages, _in_order(options, listing))
 
 

@@ -17,7 +17,6 @@ from bertscore_beam.compare.comparison_tables import (
 from bertscore_beam.compare.results import Compared
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import CheckOptions, GroupsOptions
 from bertscore_beam.pages.group_rows import check_outside, outcome_of_groups
@@ -49,13 +48,12 @@ def print_comparison(options: CompareOptions) -> int:
     # Here, since it takes time.
     from bertscore_beam.compare.compare import check_paired, compare_runs
 
-    with before_work():
-        against, note = without_other_formats(options.against)
-        if note and not against:
-            open_finished(options.run, "RUN")  # for its checks
-            compared = Compared(comparisons=(), drop=options.fail_if_drop)
-        else:
-            compared = compare_runs(replace(options, against=against))
+    against, note = without_other_formats(options.against)
+    if note and not against:
+        open_finished(options.run)  # for its checks
+        compared = Compared(comparisons=(), drop=options.fail_if_drop)
+    else:
+        compared = compare_runs(replace(options, against=against))
     check_paired(compared)
     status = _STATUSES[compared.passed]
     return report(
@@ -84,12 +82,10 @@ def write_report(options: ReportOptions) -> int:
             f"no report can be made: the package {error.name!r} is missing; expected the packages "
             "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
-    with before_work(), reaching("RUN", *runs):
-        against, note = without_other_formats(options.against)
-        data = collect(options.with_runs(against))
+    against, note = without_other_formats(options.against)
+    data = collect(options.with_runs(against))
     page = render(data)
-    with reaching("--output", options.output):
-        write_atomically(options.output, page.encode())
+    write_atomically(options.output, page.encode())
     shown: str = mask_credentials(options.output)
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
@@ -131,15 +127,14 @@ def write_report(options: ReportOptions) -> int:
 def check(options: CheckOptions) -> int:
     """Tell whether an output folder holds a run that has succeeded, and is whole."""
     shown = mask_credentials(options.run)
-    with before_work(), reaching("RUN", options.run):
-        folder = OutputFolder(absolute(options.run))
-        notes, success = read_notes(folder), successful_run(folder)
-        if notes is not None and success is not None:
-            finished = open_finished(options.run)  # for its checks
-            if options.parts:
-                check_parts(finished)
-        is_there = notes is not None or folder.exists(RUN_FILE)
-        why = "" if success else why_not_done(folder)
+    folder = OutputFolder(absolute(options.run))
+    notes, success = read_notes(folder), successful_run(folder)
+    if notes is not None and success is not None:
+        finished = open_finished(options.run)  # for its checks
+        if options.parts:
+            check_parts(finished)
+    is_there = notes is not None or folder.exists(RUN_FILE)
+    why = "" if success else why_not_done(folder)
     if not is_there:
         raise ConfigError(
             f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` "

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from bertscore_beam.cli.show import output_mode, report, say
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.options.answer_options import ExplainOptions
@@ -70,8 +69,7 @@ def explain_rows(options: ExplainOptions) -> int:
 def _explain_texts(options: ExplainOptions) -> list[_Explained]:
     table = None
     if options.idf not in IDF_WORDS:
-        with reaching("idf", options.idf):
-            table = load_idf(options.idf).only(mask_credentials(options.idf))
+        table = load_idf(options.idf).only(mask_credentials(options.idf))
     scorer = BertScorer(scorer_config(options, usable_cores()))
     explanation = explain(scorer, str(options.candidate), options.reference, idf=table)
     signature = scorer.signature(table).format()
@@ -139,8 +137,7 @@ def _write(path: str, kind: str, explained: Sequence[_Explained]) -> None:
         data = page([row[:3] for row in explained], "BERTScore, explained").encode()
     else:
         data = picture(explained[0].explanation, kind)
-    with reaching("output", path):
-        write_atomically(absolute(path), data)
+    write_atomically(absolute(path), data)
 
 
 def _tables(explained: Sequence[_Explained]) -> Iterator[TextTable]:

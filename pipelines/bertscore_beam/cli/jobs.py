@@ -20,7 +20,7 @@ from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import is_pattern
 from bertscore_beam.files.paths import real_place
-from bertscore_beam.files.reach import before_work, reaching, silenced
+from bertscore_beam.files.reach import before_work, silenced
 from bertscore_beam.files.write import check_can_write, copy_atomically
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import STANDARD, ScoreOptions
@@ -59,7 +59,7 @@ def _score(job: str, options: ScoreOptions) -> int:
             "give the texts in a Parquet file as --input, and a folder as --output."
         )
     if options.output_ending:
-        with before_work(), reaching("--output", options.output):
+        with before_work():
             _check_file(options)
     if options.segments and output_mode().json:
         raise ConfigError(
@@ -79,7 +79,7 @@ def _score(job: str, options: ScoreOptions) -> int:
 def _names_as_given(options: ScoreOptions) -> tuple[str, ...]:
     """Return the names of the input files as the run makes them, in the order of the options."""
     of_run = silenced("bertscore_beam.dump.inputs")  # the run says again what it warns of
-    with before_work(), reaching("--input", *options.input), of_run:
+    with before_work(), of_run:
         found = expand_inputs(options.input, input_format=options.input_format)
         if len(options.input) > 1:
             places: dict[str, int] = {}
@@ -102,7 +102,7 @@ def _with_dump(options: ScoreOptions, folder: str) -> ScoreOptions:
         tuple(spooled if path == STANDARD else path for path in side) for side in sides
     )
     try:
-        with before_work(), reaching("candidates and references", *options.input):
+        with before_work():
             dump = write_line_files(candidates, references, folder)
     except InputError as error:
         if spooled == STANDARD:
@@ -165,8 +165,7 @@ def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[s
         if is_scored and options.output_ending:
             with open(f"{folder}/rows", "wb") as sink:
                 PublishedRows.of(below, inputs).write(sink, Format(options.output_ending))
-            with reaching("--output", options.output):
-                copy_atomically(options.output, f"{folder}/rows")
+            copy_atomically(options.output, f"{folder}/rows")
         if is_scored and options.segments:
             for line in PublishedRows.of(below, inputs).lines():
                 print(line)

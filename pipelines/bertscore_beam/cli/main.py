@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from bertscore_beam.cli.show import OutputMode, named, output_mode, print_error, printing
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import NotBegunError, is_refused
+from bertscore_beam.files.reach import NotBegunError, RefusedError, before_work, is_refused
 from bertscore_beam.options.declare import summary_of
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.run.lease import JobStillRunsError
@@ -166,12 +166,13 @@ def perform(words: Sequence[str]) -> int:
             + (f" Did you mean {near}?" if near else " `bertscore-beam --help` explains them.")
         )
     command = COMMANDS[name]
-    options = command.read(name, arguments)
-    if command.job:
-        from bertscore_beam.cli.jobs import run_command
+    with before_work():
+        options = command.read(name, arguments)
+        if not command.job:
+            return cast("int", named(command.function)(options))
+    from bertscore_beam.cli.jobs import run_command
 
-        return run_command(command.job, options)
-    return cast("int", named(command.function)(options))
+    return run_command(command.job, options)
 
 
 def _how_to_go_on(error: BaseException) -> str:
@@ -192,12 +193,12 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         status, words = interrupted(signal.SIGINT), "interrupted."
     elif isinstance(error, WorkersDiedError):
         words += f"\n{continues}"
-    elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
+    elif isinstance(error, BertScoreError | RefusedError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
     elif isinstance(error, OSError) and is_refused(error):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
-        words += "\nNothing was started. Run the same command again when it can be reached."
+        words += "\nNothing was started. Run the same command again later."
     elif not isinstance(error, JobStillRunsError):
         if not is_worded:
             words = _words(last_error(error))
@@ -212,7 +213,7 @@ def _words(text: str) -> str:
 
 
 class _OfInterest(logging.Filter):
-    """Lets records pass but for those of runners that say nothing new.
+    """Lets records pass but for those of runners, and of gcsfs, that say nothing new.
 
     Attributes:
         debug: Whether errors of a job pass. The command says the last one itself, in a line.
@@ -224,8 +225,9 @@ class _OfInterest(logging.Filter):
         """Tell whether a record is shown."""
         if record.getMessage().startswith("apitools not found"):  # for BigQuery: no job uses it
             return False
-        is_runners = record.name == "root" or record.name.startswith("apache_beam.runners.")
-        return self.debug or not (is_runners and record.levelno >= logging.ERROR)
+        is_said = record.name.startswith(("apache_beam.runners.", "gcsfs"))
+        is_said = (is_said or record.name == "root") and record.levelno >= logging.ERROR
+        return self.debug or not is_said
 
 
 _OF_INTEREST = _OfInterest()

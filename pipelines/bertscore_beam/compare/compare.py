@@ -110,10 +110,8 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    run = open_finished(options.run, "RUN")
-    return compare_finished(
-        options, run, [open_finished(folder, "AGAINST") for folder in options.against]
-    )
+    run = open_finished(options.run)
+    return compare_finished(options, run, [open_finished(folder) for folder in options.against])
 
 
 def compare_finished(

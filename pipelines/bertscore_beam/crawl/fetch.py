@@ -24,7 +24,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import TEMPORARY_PREFIX, is_web, resolve
-from bertscore_beam.files.read import NoFileError, open_source, source_size
+from bertscore_beam.files.reach import NoFileError
+from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _PROBLEM_LENGTH = 300
@@ -160,8 +161,9 @@ def _store_blocks(path: str) -> Iterator[bytes]:
         raise _AttemptError("no such file", permanent=True, missing=True) from error
     except _NOT_ALLOWED as error:
         raise _AttemptError(error, permanent=True) from error
-    except Exception as error:  # each store has errors of its own
-        raise _AttemptError(error, permanent=type(error).__name__ in _NO_CREDENTIALS) from error
+    except Exception as error:  # of a store, too
+        is_lasting = type(error.__cause__).__name__ in _NO_CREDENTIALS
+        raise _AttemptError(error, permanent=is_lasting) from error
     if received != size:
         raise _AttemptError(f"a file of {received} of {size} bytes")
 

@@ -45,6 +45,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import PATH_TOO_LONG
 from bertscore_beam.files.path_lengths import too_long_to_write
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, join
+from bertscore_beam.files.reach import got_of
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
 from bertscore_core.errors import ConfigError, InputError, load_json
 from bertscore_core.tokens import is_encodable
@@ -595,8 +596,7 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise RejectedError(FileReason.BAD_NAME, PATH_TOO_LONG) from error
-        message = f"{type(error).__name__}: {error}"
-        raise RejectedError(FileReason.UNREADABLE, message) from error
+        raise RejectedError(FileReason.UNREADABLE, got_of(error)) from error
 
 
 def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:

@@ -1,7 +1,7 @@
 """What reading a file raises, as one kind of error: a file is bad alone.
 
 An `InputError` says what is wrong with a file. What prevents reaching it (no permission, no
-network, no memory) is an `OSError`: it is tried again.
+network, no memory) is an `OSError`: it is tried again. `files/reach.py` makes it one.
 """
 
 import errno
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from bertscore_beam.dump.types import null_lists_message
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import is_of_client
 from bertscore_core.errors import BertScoreError, InputError
 
 _ENCRYPTED = re.compile(
@@ -24,30 +23,22 @@ _ENCRYPTED = re.compile(
 
 
 @contextmanager
-def reachable(path: str) -> Iterator[None]:
-    """Raise what prevents reading a file now as `OSError`: it is not the file's fault.
-
-    That is too little memory, and the errors of a store's client.
-    """
+def with_memory(path: str) -> Iterator[None]:
+    """Raise that there is too little memory to read a file as `OSError`: it is not its fault."""
     try:
         yield
     except MemoryError as error:
         message = f"there is too little memory to read {mask_credentials(path)!r}"
         raise OSError(errno.ENOMEM, message) from error
-    except Exception as error:
-        if isinstance(error, OSError) or not is_of_client(error):
-            raise
-        message = " ".join(mask_credentials(f"{type(error).__name__}: {error}").split())
-        raise OSError(f"the server did not send the whole file: got {message}") from error
 
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Raise whatever the body raises about the content of a Parquet file as `InputError`.
 
-    What prevents reading it is raised as by `reachable`.
+    What prevents reading it is an `OSError`.
     """
-    with reachable(path):
+    with with_memory(path):
         try:
             yield
         except (BertScoreError, MemoryError):
@@ -68,7 +59,7 @@ def _is_out_of_reach(error: Exception) -> bool:
         return True
     is_content = isinstance(error, pa.ArrowException | RecursionError)
     if is_content or not isinstance(error, OSError | RuntimeError):
-        return is_of_client(error)
+        return False
     # Arrow reports damage by these, too.
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:

@@ -26,8 +26,8 @@ from fsspec.utils import glob_translate
 
 from bertscore_beam.files import listing
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FLAT, protocols, resolve, with_scheme
-from bertscore_beam.files.reach import lacks_setting
+from bertscore_beam.files.paths import FLAT, at, protocols, resolve, with_scheme
+from bertscore_beam.files.reach import UnreachedError, got_of
 from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError
 
@@ -76,9 +76,9 @@ def file_version(path: str) -> str:
     Raises:
         OSError: If the file is not there or cannot be reached.
     """
-    fs, inner = resolve(path)
-    fs.invalidate_cache(inner)
-    return _version(fs, inner, fs.info(inner))
+    with at(path) as (fs, inner):
+        fs.invalidate_cache(inner)
+        return _version(fs, inner, fs.info(inner))
 
 
 def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
@@ -308,7 +308,7 @@ class Search:
         if kind != "Iceberg":
             return True
         log = f"{folder}metadata"
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(PermissionError):
             entry = listing.Entry(path=log, kind=listing.DIRECTORY, real=log)
             return any(_ICEBERG.fullmatch(one.name) for one in listing.list_folder(self.fs, entry))
         return False
@@ -369,17 +369,17 @@ class Search:
         self._note(entry, Trouble.NO_FILE, message)
 
     def _fail(self, entry: listing.Entry, error: OSError) -> None:
-        if lacks_setting(error):
+        may_not = isinstance(error, PermissionError)
+        if isinstance(error, UnreachedError) and error.lacks_setting and not may_not:
             raise error
         if error.errno == errno.ENAMETOOLONG:
             trouble, message = Trouble.BAD_NAME, PATH_TOO_LONG
         else:
             trouble = Trouble.UNLISTED
-            may_not = isinstance(error, PermissionError)
             message = (
                 f"it {'may not be read' if may_not else 'cannot be listed now'}, so its content is "
-                f"not known: got {type(error).__name__}: {error}; expected a listing. Fix that, "
-                "and run the same command again."
+                f"not known: got {got_of(error)}; expected a listing. Fix that, and run the same "
+                "command again."
             )
         self._note(replace(entry, info={}), trouble, message)
 

@@ -18,6 +18,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
+from bertscore_beam.files.reach import asking
 
 
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
@@ -154,7 +155,6 @@ _FILE = "file"
 WEB = frozenset({"http", "https"})
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_GONE = (404, 410)
 _LEADS_NOWHERE = (errno.ENOENT, errno.ELOOP)
 
 
@@ -187,12 +187,9 @@ class Entry:
 def look(fs: AbstractFileSystem, path: str) -> Entry | None:
     """Look at one path; None if nothing is there."""
     try:
-        info = fs.info(path)
-    except _NOT_THERE as error:
-        # fsspec reports every failure of a web server as a missing file.
-        status = getattr(error.__cause__, "status", None)
-        if paths.protocols(fs) & WEB and error.__cause__ is not None and status not in _GONE:
-            raise ConnectionError(f"the server refused: got {error.__cause__!r}") from error
+        with asking(paths.with_scheme(fs, path)):
+            info = fs.info(path)
+    except _NOT_THERE:
         return None
     return Entry(path=path, kind=info["type"], real=real_path(fs, path), info=info)
 
@@ -211,7 +208,8 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
             with os.scandir(folder.path) as listing:
                 entries = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in entries if entry is not None]
-        listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
+        with asking(paths.with_scheme(fs, folder.path)):
+            listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
     except _NOT_THERE:
         return []
     inside = folder.path.rstrip("/") + "/" if folder.path else ""
@@ -254,7 +252,8 @@ def _by_page(fs: AbstractFileSystem, folder: str, delimiter: str) -> Iterator[En
     prefix, token = f"{key.rstrip('/')}/" if key else "", ""
     while True:
         try:
-            objects, folders, following = page(fs, bucket, prefix, delimiter, token)
+            with asking(paths.with_scheme(fs, folder)):
+                objects, folders, following = page(fs, bucket, prefix, delimiter, token)
         except FileNotFoundError:
             if token:
                 raise

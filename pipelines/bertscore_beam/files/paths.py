@@ -8,6 +8,8 @@ name. Only `find.py` knows patterns. No error message holds credentials.
 import glob
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import fsspec
@@ -16,6 +18,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.reach import asking
 from bertscore_core.errors import ConfigError
 from bertscore_core.tokens import is_encodable
 
@@ -73,7 +76,8 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
         )
     try:
         kind = fsspec.get_filesystem_class(scheme)
-        fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))
+        with asking(path):
+            fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))
     except (ValueError, ImportError) as error:
         raise ConfigError(
             f"no file system for {mask_credentials(path)!r}: got scheme {scheme!r} ({error}); "
@@ -81,6 +85,13 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
             "'s3', for gs the extra 'gcs'."
         ) from error
     return fs, str(kind._strip_protocol(path))
+
+
+@contextmanager
+def at(path: str) -> Iterator[tuple[AbstractFileSystem, str]]:
+    """Resolve a path for requests about it; see `resolve`, and `asking` for their errors."""
+    with asking(path):
+        yield resolve(path)
 
 
 def real_place(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Say what is missing to reach a place, credentials or a connection, before any work begins.
+"""Name the place that a store could not be asked for, and say what is missing to reach it.
 
 The client of each store has its own errors, and most of them are not OSErrors. A client is an extra
 and may not be installed, so its errors are recognised by their names.
@@ -8,11 +8,11 @@ import errno
 import logging
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import NoFileError
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _CLIENTS = re.compile(
@@ -32,13 +32,35 @@ _CREDENTIALS = {
     "hf": "Run `hf auth login`, or set HF_TOKEN.",
 }
 _CONNECTION = {
-    "gs": "Check the network.",
     "s3": "Check the network, and AWS_ENDPOINT_URL if the store is not AWS.",
     "hf": "Check the network, and that HF_HUB_OFFLINE is not set.",
 }
+_GONE = (404, 410)
+
+
+class NoFileError(OSError):
+    """A path names a FIFO, a device or a socket, which may block forever when it is opened."""
 
 
 _REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, NoFileError)
+
+
+class UnreachedError(OSError):
+    """A store could not be asked for a place, or did not answer; its message names the place.
+
+    Attributes:
+        got: What its client says.
+        lacks_setting: Whether credentials or a connection are missing; then the message has a cure.
+    """
+
+    def __init__(self, message: str, got: str = "", *, lacks_setting: bool = False) -> None:
+        super().__init__(message)
+        self.got = got
+        self.lacks_setting = lacks_setting
+
+
+class RefusedError(UnreachedError, PermissionError):
+    """A store refuses a place (403). It may concern one folder only."""
 
 
 class NotBegunError(OSError):
@@ -46,32 +68,43 @@ class NotBegunError(OSError):
 
 
 @contextmanager
-def reaching(option: str, *paths: str) -> Iterator[None]:
-    """Raise an error that names the option and the cure if a place cannot be reached.
+def asking(path: str) -> Iterator[None]:
+    """Raise what prevents a request about a path of a store as an error that names the path.
+
+    What the store says of the file, such as that it is not there, is raised as it is.
 
     Raises:
-        ConfigError: credentials or a connection are missing.
-        NotBegunError: the store failed in another way, and a retry may help.
+        RefusedError: One may not.
+        UnreachedError: The client of the store has failed in another way.
     """
     try:
-        with silenced("gcsfs"):  # it logs the traceback of every error that it raises
-            yield
-    except BertScoreError:
+        yield
+    except (BertScoreError, UnreachedError, FileExistsError):
         raise
     except Exception as error:
-        remote = [path for path in paths if "://" in path]
-        expected = _missing(error) if remote else None
-        got = _describe(error)
-        if expected is not None:
-            scheme = remote[0].partition("://")[0].removesuffix("a").replace("gcs", "gs")
-            cures = _CREDENTIALS if expected == "credentials" else _CONNECTION
-            raise ConfigError(
-                f"{option} {_shown(remote)} cannot be reached: got {got}; expected {expected}. "
-                + cures.get(scheme, f"See what the client for {scheme}:// needs.")
-            ) from error
-        if is_of_client(error):
-            raise NotBegunError(f"{option} {_shown(remote)} cannot be reached: {got}.") from error
-        raise
+        raised = _unhidden(error, path)
+        is_answer = isinstance(raised, OSError) and is_refused(raised)
+        if "://" not in path or (is_answer and not isinstance(raised, PermissionError)):
+            raise
+        missing = _missing(raised)
+        if missing is None and not (isinstance(raised, OSError) or _is_of_client(raised)):
+            raise
+        got = _describe(raised)
+        message = f"{mask_credentials(path)!r} cannot be reached: got {got}"
+        if missing is None:
+            raise UnreachedError(f"{message}.", got) from raised
+        scheme = path.partition("://")[0].removesuffix("a").replace("gcs", "gs")
+        cure = _CONNECTION.get(scheme, "Check the network.")
+        if missing == "credentials":
+            cure = _CREDENTIALS.get(scheme, f"See what the client for {scheme}:// needs.")
+        is_refusal = any(isinstance(cause, PermissionError) for cause in _chain(raised))
+        kind = RefusedError if is_refusal else UnreachedError
+        raise kind(f"{message}; expected {missing}. {cure}", got, lacks_setting=True) from raised
+
+
+def got_of(error: OSError) -> str:
+    """Return the kind and the words of an error, without the path that `asking` names."""
+    return error.got if isinstance(error, UnreachedError) else f"{type(error).__name__}: {error}"
 
 
 def is_refused(error: OSError) -> bool:
@@ -80,15 +113,23 @@ def is_refused(error: OSError) -> bool:
 
 
 @contextmanager
-def before_work() -> Iterator[None]:
-    """Raise the errors of file systems in a `with` block before the work as `NotBegunError`.
+def before_work(is_before: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Raise the errors of file systems in a `with` block before the work as what they mean then.
+
+    Args:
+        is_before: Tells at an error whether it is before the work.
 
     Raises:
-        NotBegunError: an error that may pass.
+        ConfigError: Credentials or a connection are missing.
+        NotBegunError: An error that may pass.
     """
     try:
         yield
     except OSError as error:
+        if not is_before():
+            raise
+        if isinstance(error, UnreachedError) and error.lacks_setting:
+            raise ConfigError(str(error)) from error
         if isinstance(error, NotBegunError) or is_refused(error):
             raise
         raise NotBegunError(str(error)) from error
@@ -106,23 +147,23 @@ def silenced(name: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def lacks_setting(error: BaseException) -> bool:
-    """Tell whether an error means that credentials or a connection are missing altogether.
-
-    A refusal of the store (403) means neither: it may concern one folder only.
-    """
-    refused = any(isinstance(cause, PermissionError) for cause in _chain(error))
-    return not refused and _missing(error) is not None
+def _unhidden(error: Exception, path: str) -> Exception:
+    """Return what a web server has failed with: fsspec reports all of it as a missing file."""
+    cause = error.__cause__
+    is_hidden = isinstance(error, FileNotFoundError) and path.startswith(("http://", "https://"))
+    is_gone = getattr(cause, "status", None) in _GONE
+    return cause if is_hidden and not is_gone and isinstance(cause, Exception) else error
 
 
 def _missing(error: BaseException) -> str | None:
     for cause in _chain(error):
         kind = type(cause)
-        if isinstance(cause, PermissionError) or getattr(cause, "code", None) in (401, 403):
+        status = getattr(cause, "status" if hasattr(cause, "status") else "code", None)
+        if isinstance(cause, PermissionError) or status in (401, 403):
             return "credentials"
         if isinstance(cause, socket.gaierror | ConnectionRefusedError):
             return "a connection"
-        if is_of_client(cause):
+        if _is_of_client(cause):
             if _NO_CONNECTION.search(kind.__name__):
                 return "a connection"
             if _NO_CREDENTIALS.search(f"{kind.__module__}.{kind.__name__}"):
@@ -131,23 +172,27 @@ def _missing(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what has caused it, up to the error of another request."""
     seen: set[int] = set()
     cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
+    while cause is not None and id(cause) not in seen and not isinstance(cause, UnreachedError):
         seen.add(id(cause))
         yield cause
         cause = cause.__cause__ or cause.__context__
 
 
-def is_of_client(error: BaseException) -> bool:
-    """Tell whether an error is one of the client of a store."""
+def _is_of_client(error: BaseException) -> bool:
     return _CLIENTS.match(type(error).__module__) is not None
 
 
-def _describe(error: BaseException) -> str:
-    message = " ".join(mask_credentials(str(error)).split()).rstrip(".")
-    return f"{message} ({type(error).__name__})" if message else type(error).__name__
-
-
-def _shown(paths: list[str]) -> str:
-    return ", ".join(repr(mask_credentials(path)) for path in paths)
+def _describe(error: Any) -> str:
+    """Return the words of an error; of a web server's its status, or its host."""
+    words, kind = str(error), type(error)
+    if kind.__module__.startswith("aiohttp"):
+        words = words.partition(": <")[0]  # the words of another object follow
+        if hasattr(error, "status"):
+            words = f"status {error.status} {error.message}"
+        elif hasattr(error, "host"):
+            words = f"no connection to {error.host}:{error.port}"
+    words = " ".join(mask_credentials(words).split()).rstrip(".")
+    return f"{words} ({kind.__name__})" if words else kind.__name__

@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FLAT, GCS, IO_THREADS, S3, protocols, resolve, with_scheme
+from bertscore_beam.files.paths import FLAT, GCS, IO_THREADS, S3, at, protocols, resolve
+from bertscore_beam.files.reach import NoFileError, asking
 from bertscore_core.errors import LFS_BYTES, check_no_pointer
 
 # Do something with many items at a time, in order, without holding them all.
@@ -70,12 +71,15 @@ class RemoteFile(io.RawIOBase):
         size: Size of the file in bytes.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int, file: Any = None) -> None:
+    def __init__(
+        self, path: str, read: Callable[[int, int], bytes], size: int, file: Any = None
+    ) -> None:
         """Read a range, from its first byte to the one behind its last, by a function.
 
         `file` is closed with this one.
         """
         super().__init__()
+        self._path = path
         self.size = size
         self._read = read
         self._file = file
@@ -132,7 +136,8 @@ class RemoteFile(io.RawIOBase):
         return None
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        data = self._read(start, stop)
+        with asking(self._path):
+            data = self._read(start, stop)
         self._kept.append((start, data))
         while sum(len(content) for _, content in self._kept) > KEPT_BYTES:
             self._kept.popleft()
@@ -144,14 +149,15 @@ def _read_file(file: Any, start: int, stop: int) -> bytes:
     return bytes(file.read(stop - start))
 
 
-def _read_generation(fs: Any, path: str, generation: str, start: int, stop: int) -> bytes:
+def _read_generation(path: str, generation: str, start: int, stop: int) -> bytes:
     """Read a range of one generation of an object; a file of gcsfs reads whichever is the last."""
-    url, ranges = fs.url(path, generation=generation), {"Range": f"bytes={start}-{stop - 1}"}
+    fs, inner = resolve(path)
+    url, ranges = fs.url(inner, generation=generation), {"Range": f"bytes={start}-{stop - 1}"}
     try:
         return bytes(fs.call("GET", url, headers=ranges)[1])
     except FileNotFoundError as error:  # it names the address
         message = f"the file has been replaced or deleted since generation {generation} was found"
-        raise FileNotFoundError(errno.ENOENT, message, with_scheme(fs, path)) from error
+        raise FileNotFoundError(errno.ENOENT, message, path) from error
 
 
 def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:
@@ -169,7 +175,7 @@ def is_other_version(error: OSError, path: str) -> bool:
     """Tell whether a read has failed because the file has changed."""
     # The first of s3fs, which need not be installed. Of an old generation there is no object.
     is_old = type(error) is FileNotFoundError and protocols(resolve(path)[0]) & GCS
-    return type(error).__name__ == "FileExpired" or bool(is_old and exists(path))
+    return type(error.__cause__).__name__ == "FileExpired" or bool(is_old and exists(path))
 
 
 _KINDS = (
@@ -178,10 +184,6 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
-
-class NoFileError(OSError):
-    """A path names a FIFO, a device or a socket, which may block forever when it is opened."""
 
 
 def open_source(
@@ -213,29 +215,29 @@ def open_source(
 
 
 def _open(path: str, size: int | None, version: str) -> pa.NativeFile | RemoteFile:
-    fs, inner = resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        check_is_regular(inner)
-        if os.path.isdir(inner):
-            message = "it is a folder; expected a file. Name the files in it"
-            raise IsADirectoryError(errno.EISDIR, message, inner)
-        return pa.OSFile(inner, "rb")
-    # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
-    if size is None or not version or not protocols(fs) & FLAT:
-        file = fs.open(inner, "rb", cache_type="none")
-        # Some web servers do not tell the size, and send a file from its beginning only.
-        read = partial(_read_file, file)
-        remote: RemoteFile = file if file.size is None else RemoteFile(read, int(file.size), file)
-        return remote
-    if protocols(fs) & GCS:
-        return RemoteFile(partial(_read_generation, fs, inner, version), size)
-    file = fs.open(inner, "rb", cache_type="none", size=size)
-    etag = f'"{version}"'
-    # Without these s3fs would ask for them.
-    file.details = {"name": inner, "size": size, "type": "file", "ETag": etag}
-    if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
-        file.read_kw = {**file.read_kw, "IfMatch": etag}
-    return RemoteFile(partial(_read_file, file), size, file)
+    with at(path) as (fs, inner):
+        if isinstance(fs, LocalFileSystem):
+            check_is_regular(inner)
+            if os.path.isdir(inner):
+                message = "it is a folder; expected a file. Name the files in it"
+                raise IsADirectoryError(errno.EISDIR, message, inner)
+            return pa.OSFile(inner, "rb")
+        # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
+        if size is None or not version or not protocols(fs) & FLAT:
+            file = fs.open(inner, "rb", cache_type="none")
+            # Some web servers do not tell the size, and send a file from its beginning only.
+            if file.size is None:
+                return cast("RemoteFile", file)
+            return RemoteFile(path, partial(_read_file, file), int(file.size), file)
+        if protocols(fs) & GCS:
+            return RemoteFile(path, partial(_read_generation, path, version), size)
+        file = fs.open(inner, "rb", cache_type="none", size=size)
+        etag = f'"{version}"'
+        # Without these s3fs would ask for them.
+        file.details = {"name": inner, "size": size, "type": "file", "ETag": etag}
+        if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
+            file.read_kw = {**file.read_kw, "IfMatch": etag}
+        return RemoteFile(path, partial(_read_file, file), size, file)
 
 
 def source_size(source: pa.NativeFile | RemoteFile) -> int:
@@ -275,12 +277,12 @@ def read_bytes(path: str) -> bytes:
         FileNotFoundError: If it is not there.
         NoFileError: If it is a FIFO, a device or a socket, which may have no end.
     """
-    fs, inner = resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        check_is_regular(inner)
-    # s3fs would ask for the size first, to read a large file in several requests at once.
-    one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
-    data = bytes(fs.cat_file(inner, **one_request))
+    with at(path) as (fs, inner):
+        if isinstance(fs, LocalFileSystem):
+            check_is_regular(inner)
+        # s3fs would ask for the size first, to read a large file in several requests at once.
+        one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
+        data = bytes(fs.cat_file(inner, **one_request))
     if len(data) < LFS_BYTES:
         check_no_pointer(mask_credentials(path), data)
     return data
@@ -296,12 +298,12 @@ def read_if_there(path: str) -> bytes | None:
 
 def exists(path: str) -> bool:
     """Tell whether there is a file or folder at a path, without fsspec's cache."""
-    fs, inner = resolve(path)
-    fs.invalidate_cache()
-    return bool(fs.exists(inner))
+    with at(path) as (fs, inner):
+        fs.invalidate_cache()
+        return bool(fs.exists(inner))
 
 
 def is_file(path: str) -> bool:
     """Tell whether there is a file at a path."""
-    fs, inner = resolve(path)
-    return bool(fs.isfile(inner))
+    with at(path) as (fs, inner):
+        return bool(fs.isfile(inner))

@@ -28,16 +28,16 @@ _REFUSED = ("PreconditionFailed", "412")
 
 def read_version(path: str) -> tuple[bytes, str] | None:
     """Return the content of a small file and its version; None if it is not there."""
-    fs, inner = paths.resolve(path)
     try:
-        if paths.protocols(fs) & paths.GCS:
-            headers, data = fs.call("GET", fs.url(inner))
-            return bytes(data), str(headers["X-Goog-Generation"])
-        found = _look(path)
-        if paths.protocols(fs) & paths.S3:  # s3fs names no version beside what it reads
-            with open_source(path, size=found.size, version=found.version) as source:
-                return bytes(source.read()), found.version
-        return read_bytes(path), found.version
+        with paths.at(path) as (fs, inner):
+            if paths.protocols(fs) & paths.GCS:
+                headers, data = fs.call("GET", fs.url(inner))
+                return bytes(data), str(headers["X-Goog-Generation"])
+            found = _look(path)
+            if paths.protocols(fs) & paths.S3:  # s3fs names no version beside what it reads
+                with open_source(path, size=found.size, version=found.version) as source:
+                    return bytes(source.read()), found.version
+            return read_bytes(path), found.version
     except _GONE:
         return None
     except OSError as error:
@@ -71,20 +71,20 @@ def replace_version(path: str, data: bytes, version: str) -> bool:
 
 def _put(path: str, data: bytes, version: str) -> None:
     """Replace a file, or raise an OSError if it has another version."""
-    fs, inner = paths.resolve(path)
-    if paths.protocols(fs) & paths.S3:
-        bucket, key, _ = fs.split_path(inner)
-        fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfMatch=f'"{version}"')
-    elif paths.protocols(fs) & paths.GCS:
-        bucket, key, _ = fs.split_path(inner)
-        place = fs.base.replace("/storage/", "/upload/storage/") + "b/{}/o"
-        asked = {"uploadType": "media", "name": key, "ifGenerationMatch": version}
-        kind = {"Content-Type": "application/octet-stream"}
-        fs.call("POST", place, bucket, headers=kind, data=data, **asked)
-    elif (found := read_version(path)) is not None and found[1] == version:
-        write_atomically(path, data)
-    else:
-        raise FileExistsError(path)
+    with paths.at(path) as (fs, inner):
+        if paths.protocols(fs) & paths.S3:
+            bucket, key, _ = fs.split_path(inner)
+            fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfMatch=f'"{version}"')
+        elif paths.protocols(fs) & paths.GCS:
+            bucket, key, _ = fs.split_path(inner)
+            place = fs.base.replace("/storage/", "/upload/storage/") + "b/{}/o"
+            asked = {"uploadType": "media", "name": key, "ifGenerationMatch": version}
+            kind = {"Content-Type": "application/octet-stream"}
+            fs.call("POST", place, bucket, headers=kind, data=data, **asked)
+        elif (found := read_version(path)) is not None and found[1] == version:
+            write_atomically(path, data)
+        else:
+            raise FileExistsError(path)
 
 
 def delete_version(path: str, version: str) -> None:
@@ -92,8 +92,7 @@ def delete_version(path: str, version: str) -> None:
 
     In a store a request each: those that delete many know no versions.
     """
-    fs, inner = paths.resolve(path)
-    with suppress(*_GONE):
+    with paths.at(path) as (fs, inner), suppress(*_GONE):
         if paths.protocols(fs) & paths.S3:
             _delete_from_s3(fs, inner, version)
         elif paths.protocols(fs) & paths.GCS:
@@ -115,11 +114,11 @@ def _delete_from_s3(fs: Any, path: str, version: str) -> None:
 
 
 def _look(path: str) -> Stored:
-    fs, inner = paths.resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        return stored_here(inner)
-    fs.invalidate_cache(inner)
-    return stored_remotely(fs, fs.info(inner))
+    with paths.at(path) as (fs, inner):
+        if isinstance(fs, LocalFileSystem):
+            return stored_here(inner)
+        fs.invalidate_cache(inner)
+        return stored_remotely(fs, fs.info(inner))
 
 
 def rename_or_copy(path: str, target: str) -> str:
@@ -130,32 +129,32 @@ def rename_or_copy(path: str, target: str) -> str:
     Raises:
         FileNotFoundError: It is not there.
     """
-    fs, inner = paths.resolve(path)
-    to = paths.resolve(target)[1]
-    if isinstance(fs, LocalFileSystem):
-        os.makedirs(os.path.dirname(to), exist_ok=True)
-        os.replace(inner, to)
-        return stored_here(to).content
-    if paths.protocols(fs) & paths.S3:
-        (bucket, key, _), (other, name, _) = fs.split_path(inner), fs.split_path(to)
-        source = {"Bucket": bucket, "Key": key}
-        answer = fs.call_s3("copy_object", Bucket=other, Key=name, CopySource=source)
-        return str(answer["CopyObjectResult"]["ETag"]).strip('"')
-    if paths.protocols(fs) & paths.GCS:
-        (bucket, key, _), (other, name, _) = fs.split_path(inner), fs.split_path(to)
-        more: dict[str, str] = {}
-        while True:
-            place = "b/{}/o/{}/rewriteTo/b/{}/o/{}"
-            answer = fs.call("POST", place, bucket, key, other, name, json_out=True, **more)
-            if answer["done"]:
-                return str(answer["resource"].get("md5Hash") or "")
-            more = {"rewriteToken": answer["rewriteToken"]}  # it is large, or goes far
-    if paths.protocols(fs) & paths.PUT_IS_WHOLE:
-        fs.cp_file(inner, to)
-    else:
-        fs.makedirs(posixpath.dirname(to), exist_ok=True)
-        fs.mv(inner, to)
-    return ""
+    with paths.at(path) as (fs, inner):
+        to = paths.resolve(target)[1]
+        if isinstance(fs, LocalFileSystem):
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            os.replace(inner, to)
+            return stored_here(to).content
+        if paths.protocols(fs) & paths.S3:
+            (bucket, key, _), (other, name, _) = fs.split_path(inner), fs.split_path(to)
+            source = {"Bucket": bucket, "Key": key}
+            answer = fs.call_s3("copy_object", Bucket=other, Key=name, CopySource=source)
+            return str(answer["CopyObjectResult"]["ETag"]).strip('"')
+        if paths.protocols(fs) & paths.GCS:
+            (bucket, key, _), (other, name, _) = fs.split_path(inner), fs.split_path(to)
+            more: dict[str, str] = {}
+            while True:
+                place = "b/{}/o/{}/rewriteTo/b/{}/o/{}"
+                answer = fs.call("POST", place, bucket, key, other, name, json_out=True, **more)
+                if answer["done"]:
+                    return str(answer["resource"].get("md5Hash") or "")
+                more = {"rewriteToken": answer["rewriteToken"]}  # it is large, or goes far
+        if paths.protocols(fs) & paths.PUT_IS_WHOLE:
+            fs.cp_file(inner, to)
+        else:
+            fs.makedirs(posixpath.dirname(to), exist_ok=True)
+            fs.mv(inner, to)
+        return ""
 
 
 def sync_folders(files: Iterable[str]) -> None:

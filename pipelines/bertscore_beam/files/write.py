@@ -56,24 +56,24 @@ def _write(
     content: Iterable[bytes | bytearray | memoryview],
     put: Callable[[AbstractFileSystem, str], object],
 ) -> None:
-    fs, inner = paths.resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, content) as temporary:
-            os.replace(temporary, inner)
-        sync_folder(os.path.dirname(inner))
-    elif paths.protocols(fs) & paths.PUT_IS_WHOLE:
-        put(fs, inner)
-    else:
-        below = posixpath.dirname(inner)
-        fs.makedirs(below, exist_ok=True)
-        temporary = f"{below}/{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-        try:
-            put(fs, temporary)
-            fs.mv(temporary, inner)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                fs.rm_file(temporary)
-            raise
+    with paths.at(path) as (fs, inner):
+        if isinstance(fs, LocalFileSystem):
+            with _temporary_local(inner, content) as temporary:
+                os.replace(temporary, inner)
+            sync_folder(os.path.dirname(inner))
+        elif paths.protocols(fs) & paths.PUT_IS_WHOLE:
+            put(fs, inner)
+        else:
+            below = posixpath.dirname(inner)
+            fs.makedirs(below, exist_ok=True)
+            temporary = f"{below}/{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+            try:
+                put(fs, temporary)
+                fs.mv(temporary, inner)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    fs.rm_file(temporary)
+                raise
 
 
 def create_exclusively(path: str, data: bytes) -> None:
@@ -86,28 +86,28 @@ def create_exclusively(path: str, data: bytes) -> None:
         FileExistsError: If it is there.
         OSError: If it cannot be written.
     """
-    fs, inner = paths.resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, [data]) as temporary:
-            try:
-                os.link(temporary, inner)
-            except FileExistsError:
-                raise
-            except OSError:  # this file system has no hard links
-                with open(inner, "xb") as file:
-                    file.write(data)
-        sync_folder(os.path.dirname(inner))
-        return
-    if exists(path):
-        raise FileExistsError(f"{mask_credentials(path)!r} is there already")
-    try:
-        if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
-            fs.makedirs(posixpath.dirname(inner), exist_ok=True)
-        fs.pipe_file(inner, data, mode="create")
-    except OSError as error:
+    with paths.at(path) as (fs, inner):
+        if isinstance(fs, LocalFileSystem):
+            with _temporary_local(inner, [data]) as temporary:
+                try:
+                    os.link(temporary, inner)
+                except FileExistsError:
+                    raise
+                except OSError:  # this file system has no hard links
+                    with open(inner, "xb") as file:
+                        file.write(data)
+            sync_folder(os.path.dirname(inner))
+            return
         if exists(path):
-            raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
-        raise
+            raise FileExistsError(f"{mask_credentials(path)!r} is there already")
+        try:
+            if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
+                fs.makedirs(posixpath.dirname(inner), exist_ok=True)
+            fs.pipe_file(inner, data, mode="create")
+        except OSError as error:
+            if exists(path):
+                raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
+            raise
 
 
 def check_can_write(path: str) -> None:
@@ -174,8 +174,7 @@ _AT_ONCE = 1000
 
 def delete(path: str) -> None:
     """Delete one file. A missing file is not an error."""
-    fs, inner = paths.resolve(path)
-    with contextlib.suppress(FileNotFoundError):
+    with paths.at(path) as (fs, inner), contextlib.suppress(FileNotFoundError):
         fs.rm_file(inner)
 
 
@@ -198,19 +197,19 @@ def _delete_at_once(files: Sequence[str]) -> bool:
     They are not if the store does not know this request, or could not delete an object: to delete
     each by itself says why, or does it. `fs.rm` would take names for patterns.
     """
-    fs, first = paths.resolve(files[0])
-    bucket, _, _ = fs.split_path(first)
-    keys = [{"Key": fs.split_path(paths.resolve(path)[1])[1]} for path in files]
-    wanted = {"Objects": keys, "Quiet": True}
-    try:
-        answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
-    except (FileNotFoundError, PermissionError, TimeoutError):
-        raise
-    except OSError as error:
-        if error.errno == errno.EBUSY:  # it asked for fewer requests, not for a thousand
+    with paths.at(files[0]) as (fs, first):
+        bucket, _, _ = fs.split_path(first)
+        keys = [{"Key": fs.split_path(paths.resolve(path)[1])[1]} for path in files]
+        wanted = {"Objects": keys, "Quiet": True}
+        try:
+            answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+        except (FileNotFoundError, PermissionError, TimeoutError):
             raise
-        return False
-    return not answer.get("Errors")
+        except OSError as error:
+            if error.errno == errno.EBUSY:  # it asked for fewer requests, not for a thousand
+                raise
+            return False
+        return not answer.get("Errors")
 
 
 def delete_empty_folders(root: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bertscore_beam.files.checked import digest_of, typed
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.reach import UnreachedError
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.idf.repeats import Repeats
 from bertscore_core.errors import IdfError, load_json
@@ -248,6 +249,8 @@ def load_idf(path: str) -> IdfTables:
     """
     try:
         data = read_bytes(path)
+    except UnreachedError:
+        raise
     except OSError as error:
         raise IdfError(
             f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "

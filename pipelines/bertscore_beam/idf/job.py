@@ -35,7 +35,6 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, is_remote, join
-from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.versions import NOT_THERE, rename_or_copy, replace_version, sync_folders
 from bertscore_beam.idf.count_phases import count_phases, save_phase
@@ -146,10 +145,9 @@ def idf_job(options: IdfOptions, run: Run) -> Outcome:
         BertScoreError: The run cannot work.
         OSError: A file to be counted cannot be reached at the moment.
     """
-    with before_work():
-        planned = plan_idf(options, run.runner, None if options.dry_run else run.import_texts)
+    planned = plan_idf(options, run.runner, None if options.dry_run else run.import_texts)
     if options.dry_run:
-        return run.shown(lambda: _show_idf(planned))
+        return Outcome(shown=_show_idf(planned), is_answer=True)
     if planned.is_too_small:
         run.forget_texts()
         return _too_small(planned)
@@ -175,14 +173,12 @@ def plan_idf(
         OSError: A file to be counted cannot be reached at the moment.
     """
     vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
-    with reaching("output", options.output):
-        table = absolute(options.output)
-        runner.check_output(table.rpartition("/")[0])
-        work_folder = _work_folder(table)
-        _check_table(table, work_folder, options)
-        target_rows = given_split_rows(options, OutputFolder(work_folder))
-    with reaching("input", *options.input):
-        found = expand_inputs(options.input, input_format=options.input_format)
+    table = absolute(options.output)
+    runner.check_output(table.rpartition("/")[0])
+    work_folder = _work_folder(table)
+    _check_table(table, work_folder, options)
+    target_rows = given_split_rows(options, OutputFolder(work_folder))
+    found = expand_inputs(options.input, input_format=options.input_format)
     fields = table_fields(options)
     imports = Imports(folder=work_folder, needs_rows=True)
 
@@ -193,14 +189,12 @@ def plan_idf(
     texts = texts_among(found, fields.named(), fields.lists)
     if import_texts is not None:
         lacking = lacking_imports(imports, texts)
-        with reaching("input", *options.input):
-            check_before_import(planned, found, lacking)
+        check_before_import(planned, found, lacking)
         import_texts(work_folder, lacking, lambda _: _check_table(table, work_folder, options))
         imports = replace(imports, are_made=True)
-    with reaching("input", *options.input):
-        plan = planned(found)
-        if options.language_column and not plan.is_estimated:
-            vocabularies = _vocabularies(options, runner, plan)
+    plan = planned(found)
+    if options.language_column and not plan.is_estimated:
+        vocabularies = _vocabularies(options, runner, plan)
     check_all_reached(plan)
     return IdfPlan(
         options=options,

@@ -10,8 +10,8 @@ import yaml
 
 from bertscore_beam.dump.columns import CANDIDATE_FROM
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.files.read import NoFileError, read_bytes
+from bertscore_beam.files.reach import NoFileError, UnreachedError
+from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import ConfigError
 
 _KINDS: Mapping[object, str] = {
@@ -159,8 +159,9 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
         return ConfigError(f"the config file {shown!r} {why}: {difference}. {cure}")
 
     try:
-        with reaching(option, path):
-            data = read_bytes(path)
+        data = read_bytes(path)
+    except UnreachedError:
+        raise
     except NoFileError as error:
         raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:

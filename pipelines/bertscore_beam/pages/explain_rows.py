@@ -16,7 +16,6 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.texts import Rows, only_strings
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import names_host
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import WHOLE, IdfTables, load_idf
 from bertscore_beam.idf.owners import NO_KEY, row_keys
 from bertscore_beam.options.language_map import find_language, language_map
@@ -193,10 +192,9 @@ def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerCon
     if rescale and (path := chosen["baseline"]) is not None:
         if given.baseline is None:
             _check_is_here("baseline", path)
-        with reaching("baseline", path):
-            baseline = read_baseline(
-                path, language, lambda: signature.model, idf=weighted, files=STORED_TABLES
-            )
+        baseline = read_baseline(
+            path, language, lambda: signature.model, idf=weighted, files=STORED_TABLES
+        )
     return ScorerConfig(
         model=chosen["model"] or signature.model,
         num_layers=int(signature.num_layers),

@@ -14,7 +14,6 @@ from bertscore_beam.dump.languages import language_name
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import GroupsOptions
 from bertscore_beam.options.values import check_ending
@@ -49,17 +48,14 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     if output is not None:
         ending = check_ending(output, "parquet", "pq", "csv")
         check_outside(output, options.run)
-    with before_work():
-        run = open_finished(options.run)
-        with reaching("run", options.run):
-            findings = gather(run, by, 0)
-        merged = PartStatistics(total=findings.total, groups=findings.groups)
-        groups = group_rows(merged, options.confidence)
-        if output is not None:
-            table = table_of_groups(groups, by)
-            data = _csv(table) if ending == "csv" else write_part(table)
-            with reaching("output", output):
-                write_atomically(absolute(output), data)
+    run = open_finished(options.run)
+    findings = gather(run, by, 0)
+    merged = PartStatistics(total=findings.total, groups=findings.groups)
+    groups = group_rows(merged, options.confidence)
+    if output is not None:
+        table = table_of_groups(groups, by)
+        data = _csv(table) if ending == "csv" else write_part(table)
+        write_atomically(absolute(output), data)
     rows = [described(row, by) for row in groups]
     of_languages, own_by = _by_language(run, by, findings)
     own = [group_row(*one, options.confidence) for one in of_languages.items()]

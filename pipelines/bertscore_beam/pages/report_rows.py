@@ -21,7 +21,6 @@ from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
 from bertscore_beam.pages.mix import mix_notices
 from bertscore_beam.pages.one_pass import F1, Findings, gather
@@ -114,10 +113,9 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     """Return the folders of the runs that are done, the newest last, and what is said of others."""
     if not has_magic(pattern):
         return [pattern], []
-    with reaching("RUN", pattern):
-        runs, others = scoring_runs(pattern, "RUN")
-        roots = [run.root for run in runs]
-        done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
+    runs, others = scoring_runs(pattern, "RUN")
+    roots = [run.root for run in runs]
+    done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
         raise ConfigError(
             f"no folder that matches {mask_credentials(pattern)!r} holds a finished run: got "
@@ -137,7 +135,7 @@ def _nights(
 ) -> Iterator[Night]:
     """Yield the runs of a series, the newest last."""
     for root in (*earlier, None):
-        run = newest if root is None else open_finished(root, "RUN")
+        run = newest if root is None else open_finished(root)
         sums = findings if root is None else merge_groups(run, options.by)
         groups = sums.groups or {}
         yield Night(
@@ -185,8 +183,8 @@ def collect(options: ReportOptions) -> ReportData:
     from bertscore_beam.compare.compare import compare_finished  # here, since it takes time
 
     (*earlier, newest), left_out = _find_series(options.run)
-    run = open_finished(newest, "RUN")
-    others = [open_finished(folder, "--against") for folder in options.against]
+    run = open_finished(newest)
+    others = [open_finished(folder) for folder in options.against]
     findings = gather(run, options.by, options.rows)
     comparisons: tuple[Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()

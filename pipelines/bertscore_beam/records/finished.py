@@ -17,7 +17,6 @@ from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.types import without_views
 from bertscore_beam.files.checked import from_json, typed
 from bertscore_beam.files.paths import absolute, is_missing
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord, is_whole
 from bertscore_beam.records.records import published_files
@@ -186,7 +185,7 @@ class PartRows:
         return self.record.input_name
 
 
-def open_finished(folder: str, name: str = "run") -> FinishedRun:
+def open_finished(folder: str) -> FinishedRun:
     """Open a run, and check that it has succeeded and that all of its parts are there.
 
     Raises:
@@ -194,25 +193,24 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
         InputError: A part or a record is missing, or a file of the run is damaged.
         OSError: The folder cannot be reached.
     """
-    with reaching(name, folder):
-        source = OutputFolder(absolute(folder))
-        notes = read_notes(source)
-        if notes is None:
-            why = "it does not exist" if is_missing(source.root) else f"it has no {RUN_FILE}"
-            raise ConfigError(
-                f"{source.shown!r} is not a scoring run: {why}; expected the output folder of "
-                "`score`. Check the path."
-            )
-        head = readable_head(source)
-        if head is None or not is_success(source, head):
-            raise ConfigError(why_not_done(source))
-        summary = _read_summary(source)
-        records = _whole_parts(source, head, summary)
-        if read_head(source) != head:
-            raise InputError(
-                f"the run in {source.shown!r} cannot be read now: got scores that have been "
-                "replaced since; expected them to stay. Give the command again."
-            )
+    source = OutputFolder(absolute(folder))
+    notes = read_notes(source)
+    if notes is None:
+        why = "it does not exist" if is_missing(source.root) else f"it has no {RUN_FILE}"
+        raise ConfigError(
+            f"{source.shown!r} is not a scoring run: {why}; expected the output folder of "
+            "`score`. Check the path."
+        )
+    head = readable_head(source)
+    if head is None or not is_success(source, head):
+        raise ConfigError(why_not_done(source))
+    summary = _read_summary(source)
+    records = _whole_parts(source, head, summary)
+    if read_head(source) != head:
+        raise InputError(
+            f"the run in {source.shown!r} cannot be read now: got scores that have been "
+            "replaced since; expected them to stay. Give the command again."
+        )
     return FinishedRun(
         folder=source, notes=notes, summary=summary, records=records, metrics=tuple(summary.metrics)
     )

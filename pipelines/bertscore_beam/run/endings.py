@@ -7,8 +7,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from bertscore_beam.files.reach import UnreachedError
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.temporary import delete_temporary_folders
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
@@ -63,8 +64,9 @@ def _quoted(error: Exception) -> BertScoreError | OSError | None:
     end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
     full_name, _, message = quoted[-1].partition(end)[0].strip().partition(": ")
     package, _, name = full_name.rpartition(".")
-    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _subclasses_of(BertScoreError)}
-    kind = kinds.get(full_name) if package else getattr(builtins, name, None)
+    ours = (*_subclasses_of(BertScoreError), *_subclasses_of(UnreachedError))
+    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in ours}
+    kind: Any = kinds.get(full_name) if package else getattr(builtins, name, None)
     return (
         kind(message) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
     )
@@ -76,7 +78,7 @@ def _is_of_runner(error: Exception) -> bool:
     return type(error) is RuntimeError or package in ("apache_beam", "google", "grpc")
 
 
-def _subclasses_of(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
+def _subclasses_of(kind: type[Exception]) -> Iterator[type[Exception]]:
     yield kind
     for lower in kind.__subclasses__():
         yield from _subclasses_of(lower)

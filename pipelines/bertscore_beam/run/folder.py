@@ -16,7 +16,8 @@ from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import Stored, each_stored, list_files
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import NoFileError, exists, in_parallel, read_bytes, read_if_there
+from bertscore_beam.files.reach import NoFileError
+from bertscore_beam.files.read import exists, in_parallel, read_bytes, read_if_there
 from bertscore_beam.files.versions import (
     delete_version,
     read_version,

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
+from bertscore_beam.files.reach import UnreachedError, before_work, is_refused, silenced
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.alone import LOCK_FILE, alone
@@ -54,8 +54,8 @@ def run_job(
     Raises:
         BertScoreError: The job cannot work. Nothing has been written, unless the source or the
             folder changed while the job ran.
-        NotBegunError: A file system did not answer; nothing has been written.
-        OSError: A file system did not answer later on.
+        NotBegunError: A file system failed before any work had begun.
+        OSError: A file system failed later on.
         JobFailedError: The work stopped, and the same command may continue it.
         RuntimeError: An error of the work that nobody has foreseen.
     """
@@ -66,14 +66,11 @@ def run_job(
             stack.enter_context(pool.opening(_pool_of(runner)))
         run = Run(options, runner, say, stack, quiet=quiet)
         try:
-            outcome = job(options, run)
+            with before_work(lambda: not run.has_begun):
+                outcome = job(options, run)
         except BertScoreError as error:
             run.clean_up_after(error)
             raise
-        except NotBegunError as error:
-            if not run.has_begun:
-                raise
-            raise ConnectionError(str(error)) from error
         return _with_restarts(outcome)
 
 
@@ -102,21 +99,15 @@ class Run:
         self._texts: Sequence[TextFile] = ()
         self._planned: frozenset[str] = frozenset()
 
-    def shown(self, show: Callable[[], tuple[output.TextTable, ...]]) -> output.Outcome:
-        """Return the outcome of a dry run: what would be done."""
-        with before_work(), reaching("output", self._given):
-            return output.Outcome(shown=show(), is_answer=True)
-
     @contextmanager
     def first_writing(self) -> Iterator[None]:
         """Say how to cure it if the output folder refuses the first changes, such as the plan."""
         try:
-            with reaching("output", self._given):
-                yield
-                if self._is_new:
-                    self._planned = frozenset(_own_files(self.folder))
+            yield
+            if self._is_new:
+                self._planned = frozenset(_own_files(self.folder))
         except OSError as error:
-            if not is_refused(error):
+            if isinstance(error, UnreachedError) or not is_refused(error):
                 raise
             raise ConfigError(
                 f"output {mask_credentials(self._given)!r} cannot be written: got {error!r}; "

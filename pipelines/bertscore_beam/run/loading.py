@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.declare import Options
 from bertscore_beam.options.row_options import EncoderOptions, RowOptions, TextOptions
@@ -124,14 +123,13 @@ def scorer_config(options: TextOptions, threads: int | None) -> ScorerConfig:
         return config
     baseline = None
     if options.baseline is not None:
-        with reaching("baseline", options.baseline):
-            baseline = tables.read_baseline(
-                options.baseline,
-                language=options.language,
-                model=lambda: _model_files(options, _model_name(options)).name,
-                idf=options.idf != "none",
-                files=STORED_TABLES,
-            )
+        baseline = tables.read_baseline(
+            options.baseline,
+            language=options.language,
+            model=lambda: _model_files(options, _model_name(options)).name,
+            idf=options.idf != "none",
+            files=STORED_TABLES,
+        )
     return replace(
         with_scoring(config, options, threads),
         num_layers=_layer(options),
@@ -264,8 +262,7 @@ def _layer(options: RowOptions) -> int | None:
     if options.num_layers is not None or options.registry is None:
         return options.num_layers
     shown = mask_credentials(options.registry)
-    with reaching("registry", options.registry):
-        rows = read_layers(options.registry)
+    rows = read_layers(options.registry)
     if rows is None:
         raise ConfigError(
             f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "

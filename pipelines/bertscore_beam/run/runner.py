@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.row_options import EncoderOptions
@@ -267,10 +266,9 @@ class Runner:
             ConfigError: It cannot be written, or is inside another run's folder or around one.
             OSError: It cannot be reached.
         """
-        with reaching("output", output):
-            path = absolute(output)
-            self.check_output(path)
-            check_stands_alone(path, list_files(path))
+        path = absolute(output)
+        self.check_output(path)
+        check_stands_alone(path, list_files(path))
         return path
 
     def pipeline(self) -> "beam.Pipeline":

@@ -26,6 +26,7 @@ from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import FILES_IN_FLIGHT
+from bertscore_beam.files.reach import got_of
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import activity
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
@@ -116,7 +117,7 @@ def _no_space_error(text: TextFile, error: OSError) -> OSError:
 def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
     reason = FileReason.UNREADABLE
     if isinstance(error, OSError):
-        return rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
+        return rejection_to_json(reason, mask_credentials(got_of(error)))
     with suppress(OSError):  # what has changed or gone meanwhile is not the file's fault
         if not text.version or file_version(text.path) == text.version:
             reason = FileReason.NOT_TEXT

@@ -12,7 +12,6 @@ from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import before_work
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.table_notes import table_warnings
@@ -55,10 +54,9 @@ def score_job(options: ScoreOptions, run: Run) -> Outcome:
         BertScoreError: The run cannot work.
         OSError: No file can be reached, or not every file that idf must count.
     """
-    with before_work():
-        planned = plan_score(options, run.runner, None if options.dry_run else run.import_texts)
+    planned = plan_score(options, run.runner, None if options.dry_run else run.import_texts)
     if options.dry_run:
-        return run.shown(partial(_show_score, planned))
+        return Outcome(shown=_show_score(planned), is_answer=True)
     folder = run.take(planned.output)
     with run.first_writing():
         spec, diff = begin_score(planned, folder, run.say)

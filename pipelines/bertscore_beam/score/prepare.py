@@ -20,7 +20,6 @@ from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.files.paths import absolute, join
-from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric, find_metrics
@@ -120,8 +119,7 @@ def plan_score(
     if options.language_column is None:  # otherwise the settings are not all known yet
         asked = _with_given_runs(asked)
     folder = OutputFolder(asked.output)
-    with reaching("output", options.output):
-        split_rows = given_split_rows(options, folder)
+    split_rows = given_split_rows(options, folder)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     kept_as = _kept_as(asked, split_rows) if split_rows else None
     plan = read_kept(folder, kept_as, asked.files)
@@ -131,21 +129,15 @@ def plan_score(
         needs_rows = has_joins or bool(options.language_column or options.group_by)
         imports = Imports(folder=asked.output, needs_rows=needs_rows)
         if import_texts is not None:
-            with reaching("output", options.output):
-                lacking = lacking_imports(imports, asked.texts)
-            with reaching("input", *options.input):
-                check_before_import(
-                    _files_planned(asked, imports, split_rows), asked.files, lacking
-                )
+            lacking = lacking_imports(imports, asked.texts)
+            check_before_import(_files_planned(asked, imports, split_rows), asked.files, lacking)
             import_texts(asked.output, lacking, lambda folder: _same_run(asked, folder, idf))
             imports = replace(imports, are_made=True)
-        with reaching("input", *options.input):
-            plan = _new_plan(asked, imports, split_rows)
+        plan = _new_plan(asked, imports, split_rows)
         kept_as = _kept_as(asked, plan.split_rows)
-    with reaching("input", *options.input):
-        languages = plan.census.languages
-        settings = settle_languages(options, runner.threads, asked.settings, languages)
-        check_metrics(options.library_metrics, sorted(settings.by_language))
+    languages = plan.census.languages
+    settings = settle_languages(options, runner.threads, asked.settings, languages)
+    check_metrics(options.library_metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if options.idf == "corpus":
         check_all_reached(plan)
@@ -164,12 +156,10 @@ def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     output = runner.lone_output(options.output)
     given_idf = None
     if options.idf not in IDF_WORDS:
-        with reaching("idf", options.idf):
-            given_idf = load_idf(options.idf)
+        given_idf = load_idf(options.idf)
         check_groups(given_idf, options.idf_group)
-    with reaching("input", *options.input):
-        fields = _with_references(fields, options)
-        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
+    fields = _with_references(fields, options)
+    files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
     return ScorePlan(
         options=options,
         runner=runner,
@@ -243,10 +233,9 @@ def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
     if options.reference_file is None:
         return fields
     named = fields.named(options.group_by)
-    with reaching("reference_file", options.reference_file):
-        references = find_references(
-            options.reference_file, str(options.join), fields.reference_column, named, fields.lists
-        )
+    references = find_references(
+        options.reference_file, str(options.join), fields.reference_column, named, fields.lists
+    )
     return replace(fields, references=references)
 
 
@@ -265,8 +254,7 @@ def _find_reuse(
         signatures = [setting.signature for setting in settings.by_language.values()]
         if options.idf == "corpus":
             signatures = [replace(signature, idf=UNCOUNTED) for signature in signatures]
-    with reaching("reuse", options.reuse):
-        return find_reuse(options.reuse, output, signatures)
+    return find_reuse(options.reuse, output, signatures)
 
 
 def resume_score(planned: ScorePlan, folder: OutputFolder) -> tuple[ScoreSpec, FolderDiff]:

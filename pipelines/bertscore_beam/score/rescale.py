@@ -26,7 +26,6 @@ from bertscore_beam.dump.types import has_utc_times
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
@@ -102,10 +101,9 @@ def rescale_job(options: RescaleOptions, run: Run) -> Outcome:
     Raises:
         BertScoreError: The run cannot be rescaled so.
     """
-    with before_work():
-        spec = _plan_rescale(options, run.runner)
+    spec = _plan_rescale(options, run.runner)
     if options.dry_run:
-        return run.shown(partial(_show_rescale, spec))
+        return Outcome(shown=_show_rescale(spec), is_answer=True)
     folder = run.take(spec.folder.root)
     with run.first_writing():
         spec, found = _begin_rescale(spec)
@@ -131,14 +129,13 @@ def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescaleSpec:
         )
     output = runner.lone_output(options.output)
     signature, notes = _sole_signature(source), source.notes
-    with reaching("baseline", options.baseline):
-        baseline = read_baseline(
-            options.baseline,
-            language=options.language or notes.options.language,
-            model=lambda: signature.model,
-            idf=signature.idf != "none",
-            files=STORED_TABLES,
-        )
+    baseline = read_baseline(
+        options.baseline,
+        language=options.language or notes.options.language,
+        model=lambda: signature.model,
+        idf=signature.idf != "none",
+        files=STORED_TABLES,
+    )
     row = baseline.row(int(signature.num_layers))  # fails if the table has too few rows
     baseline.check_model(signature.weights)
     signature = replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}")

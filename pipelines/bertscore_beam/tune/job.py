@@ -17,7 +17,6 @@ import pyarrow as pa
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.versions import NOT_THERE
 from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
@@ -56,10 +55,9 @@ from bertscore_core.stats.score_statistics import MEASURES, clipped_f1
 
 def tune_job(options: TuneOptions, run: Run) -> Outcome:
     """Score judgements with each model, and compare the scores with people."""
-    with before_work():
-        plan = _plan_tune(options, run.runner)
+    plan = _plan_tune(options, run.runner)
     if options.dry_run:
-        return run.shown(lambda: show_plan(plan))
+        return Outcome(shown=show_plan(plan), is_answer=True)
     folder, began = run.take(plan.output), time.time()
     token = uuid.uuid4().hex
     notes = {"run": token, "identity": IDENTITY, "options": options.describe()}
@@ -98,11 +96,9 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
             "expected different ones. Leave one out."
         )
     if options.registry is not None:
-        with reaching("registry", options.registry):
-            read_layers(options.registry)  # a file that cannot be read must not cost the run
+        read_layers(options.registry)  # a file that cannot be read must not cost the run
     output = runner.lone_output(options.output)
-    with reaching("judgements", *options.judgements):
-        judgements = read_judgements(options, output)
+    judgements = read_judgements(options, output)
     check_metrics(options.library_metrics, languages_of_rows(judgements, options.language))
     has_sources = options.source_column is not None
     plan = TunePlan(
@@ -116,8 +112,7 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         own_metrics=find_metrics(options.own_metrics, has_sources=has_sources),
     )
     # Before the folder is taken, so that a refused run leaves no trace in the folder.
-    with reaching("output", options.output):
-        _check_folder(plan, OutputFolder(output))
+    _check_folder(plan, OutputFolder(output))
     return plan
 
 

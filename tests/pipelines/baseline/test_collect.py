@@ -74,4 +74,4 @@ def test_server_that_is_down_stops_the_run(tmp_path, crawl, model, capsys):
     flags = (*SOON, "--fetch-attempts", 2)
     with web_server(crawl, {listing: ["503", "503"]}) as web:
         assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == BROKEN
-    assert "continues from there" in capsys.readouterr().err
+    assert "Nothing was started" in capsys.readouterr().err

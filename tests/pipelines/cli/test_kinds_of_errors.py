@@ -46,6 +46,9 @@ LAST = {
     "bertscore_core.errors.ConfigError: a\nOSError: b\n\nend [while running 'R']": ConfigError(
         "a\nOSError: b\n\nend"
     ),
+    "bertscore_beam.files.reach.RefusedError: 's3://b/x' is shut": JobFailedError(
+        "RefusedError: 's3://b/x' is shut"
+    ),
     "OSError: [Errno 28] no room [while running 'Run']": JobFailedError(
         "OSError: [Errno 28] no room"
     ),

@@ -21,8 +21,11 @@ from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.plan import Imports, Plan, Resources
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER, footer_of, open_text
 from bertscore_beam.files.checked import with_digest
+from bertscore_beam.files.reach import UnreachedError
+from bertscore_beam.files.read import RemoteFile
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core.errors import ConfigError, InputError
 from tests.pipelines.dump.text.convert import text_file
@@ -170,14 +173,31 @@ def test_any_error_about_the_content_is_the_fault_of_the_file(tmp_path, error):
         OSError("it ends early"),
         MemoryError(),
         pa.lib.ArrowMemoryError("malloc of size 64 failed"),
-        ClientError({}, "GetObject"),
-        ResponseStreamingError(error="gone"),
-        ClientPayloadError("gone"),
     ],
 )
 def test_what_prevents_reading_a_file_now_is_no_fault_of_it(tmp_path, error):
     with pytest.raises(type(error) if isinstance(error, OSError) else OSError):
         raise_while_reading(tmp_path, error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({}, "GetObject"),
+        ResponseStreamingError(error="gone"),
+        ClientPayloadError("gone: <ContentLengthError: 400>"),
+    ],
+)
+def test_what_prevents_reading_a_file_of_a_store_is_no_fault_of_it(error):
+    """Also where Arrow stands between the store and the reader."""
+
+    def read(start: int, stop: int) -> bytes:
+        raise error
+
+    source = RemoteFile("s3://b/x", read, 100)
+    named = pytest.raises(UnreachedError, match=r"^'s3://b/x' cannot be reached: got [^<]*\.$")
+    with named, reading("s3://b/x"):
+        pq.ParquetFile(source)
 
 
 @pytest.mark.parametrize("error", [TypeError("ours"), AssertionError("ours")])

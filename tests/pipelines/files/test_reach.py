@@ -1,9 +1,16 @@
 """Places that cannot be reached: one message, the right status, and nothing begun."""
 
+import pickle
+
 import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.files.reach import RefusedError, UnreachedError, before_work
+from bertscore_beam.files.read import open_source, read_if_there
+from bertscore_beam.files.versions import NOT_THERE, delete_version, replace_version
+from bertscore_beam.files.write import write_atomically
+from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
 from tests.support.s3 import s3_bucket
@@ -55,6 +62,14 @@ COMMANDS = {
     "wet": (*BASELINE, "--wet", "s3://bucket/x", "--languages", "en", "--output", "{out}"),
     "output of baseline": (*BASELINE, "--sentences", "{sentences}", "--output", "s3://bucket/b"),
 }
+ANSWERS = (
+    ("groups", "s3://bucket/run", "--by", "x"),
+    ("check", "s3://bucket/run"),
+    ("compare", "s3://bucket/run", "s3://bucket/other"),
+    ("explain", "s3://bucket/run", "--row", "0"),
+    ("explain", "--candidate", "a", "--reference", "b", "--idf", "s3://bucket/i.npz"),
+    ("report", "s3://bucket/run", "--output", "{out}.html"),
+)
 
 
 def end(words, places, capsys, *more):
@@ -81,9 +96,16 @@ def refused(places, capsys, caplog):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_missing_credentials_are_one_message_with_status_2(name, more, refused, tmp_path):
     line = refused(COMMANDS[name], *more)
-    assert line.startswith(f"bertscore-beam: {name.partition(' ')[0]} 's3://bucket/")
+    assert line.startswith("bertscore-beam: 's3://bucket/")
     assert "expected credentials. Set AWS_PROFILE" in line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
+def test_commands_that_run_no_job_say_so_in_the_same_way(words, refused):
+    line = refused(words)
+    assert line.startswith("bertscore-beam: 's3://bucket/")
+    assert "expected credentials. Set AWS_PROFILE" in line
 
 
 @pytest.mark.parametrize("name", ["input", "output", "idf", "output of idf"])
@@ -98,8 +120,60 @@ def test_a_store_that_nobody_answers_for_is_one_message_with_status_2(name, refu
 
 def test_the_hub_without_a_network_is_one_message_with_status_2(refused):
     line = refused(("score", "--input", "hf://datasets/a/b", "--output", "{out}"))
-    assert "input 'hf://datasets/a/b' cannot be reached" in line
+    assert "bertscore-beam: 'hf://datasets/a/b' cannot be reached" in line
     assert "HF_HUB_OFFLINE" in line
+
+
+@pytest.mark.parametrize("name", ["input", "idf", "baseline", "config"])
+def test_a_web_server_that_is_not_there_is_named_by_its_host(name, refused):
+    """And not in the words of objects of the client."""
+    words = [word.replace("s3://bucket", CLOSED) for word in COMMANDS[name]]
+    line = refused(words)
+    assert line.startswith(f"bertscore-beam: '{CLOSED}/")
+    assert "got no connection to 127.0.0.1:1 (ClientConnectorError); expected a connect" in line
+
+
+@pytest.mark.process
+def test_what_a_refusal_means_depends_on_the_moment(monkeypatch):
+    """Before the work it is a mistake of the command; in the middle an error of the place."""
+    faults = []
+    with s3_bucket(faults) as bucket:
+        path = f"{bucket}/a"
+        write_atomically(path, b"one")
+        faults[0].set(FaultRule(rate=1.0, kinds=("403",)))
+        with pytest.raises(RefusedError, match=f"'{path}' cannot .*credentials. Set") as caught:
+            read_if_there(path)
+        assert isinstance(caught.value, PermissionError)
+        with pytest.raises(ConfigError, match=f"'{path}' cannot .*credentials. Set"), before_work():
+            read_if_there(path)
+        with pytest.raises(RefusedError), before_work(lambda: False):
+            read_if_there(path)
+
+
+@pytest.mark.process
+def test_what_a_store_says_of_a_file_is_no_error_of_the_store():
+    with s3_bucket() as bucket:
+        path = f"{bucket}/a"
+        assert read_if_there(path) is None
+        assert replace_version(path, b"one", NOT_THERE)
+        assert not replace_version(path, b"two", "another version")
+        delete_version(path, "another version")
+        assert read_if_there(path) == b"one"
+
+
+@pytest.mark.process
+def test_an_open_file_whose_store_is_gone_names_its_path(monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with s3_bucket() as bucket:
+        path = f"{bucket}/a"
+        write_atomically(path, bytes(5_000))
+        source = open_source(path)
+    with pytest.raises(UnreachedError, match=f"'{path}' cannot be reached: got ") as caught:
+        source.read()
+    arrived = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    assert (type(arrived), str(arrived)) == (UnreachedError, str(caught.value))
+    assert arrived.lacks_setting
+    assert arrived.got in str(arrived)
 
 
 @pytest.mark.process

@@ -14,7 +14,8 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.files.find import Trouble
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.read import NoFileError, open_source, read_bytes
+from bertscore_beam.files.reach import NoFileError
+from bertscore_beam.files.read import open_source, read_bytes
 from bertscore_core.errors import InputError
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults

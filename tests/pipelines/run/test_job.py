@@ -26,7 +26,7 @@ def number_job(options, run, step=None):
     """Write two numbers in two runs of a phase; fail where that is asked for."""
     output = absolute(options.output)
     if options.dry_run:
-        return run.shown(lambda: (TextTable("Plan", ("", ""), []),))
+        return Outcome(shown=(TextTable("Plan", ("", ""), []),), is_answer=True)
     folder = run.take(output)
     with run.first_writing():
         folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))

@@ -18,10 +18,11 @@ import pyarrow as pa
 from bertscore_beam.dump import inputs
 from bertscore_beam.dump.formats import AUTO, HEAD_BYTES, Codec, Format, check_head, format_of
 from bertscore_beam.dump.lines import PARSER
-from bertscore_beam.dump.reading import reachable
+from bertscore_beam.dump.reading import with_memory
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import is_web, resolve
+from bertscore_beam.files.paths import at, is_web
+from bertscore_beam.files.reach import asking
 from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import LFS_BYTES, InputError, check_no_pointer
 
@@ -158,7 +159,8 @@ class TextStream(io.RawIOBase):
         return len(data)
 
     def _next(self, length: int) -> bytes:
-        data = bytes(self._file.read(length))
+        with asking(self._text.path):
+            data = bytes(self._file.read(length))
         self.count += len(data)
         if self.size is not None and self.count > self.size:
             raise inputs.file_changed(
@@ -195,7 +197,7 @@ class TextStream(io.RawIOBase):
                 raise
             except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
                 if self._error is not None:
-                    raise self._error from None
+                    raise self._error from self._error.__cause__
                 raise InputError(
                     f"{mask_credentials(text.path)!r} cannot be decompressed: got "
                     f"{str(error).splitlines()[:1]}; expected whole {text.codec} data. Write it "
@@ -209,7 +211,7 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    whole = inputs.check_one_version(text.path, text.version), reachable(text.path)
+    whole = inputs.check_one_version(text.path, text.version), with_memory(text.path)
     with whole[0], whole[1], contextlib.ExitStack() as stack:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
@@ -227,17 +229,17 @@ def _open_web(text: TextFile) -> Iterator[tuple[Any, int | None]]:
     """Ask a web server for a whole file; yield its stream, and its length if that is told."""
     import aiohttp  # an extra
 
-    fs, inner = resolve(text.path)
-    file = fs.open(
-        inner,
-        "rb",
-        block_size=0,  # a stream
-        size=1,  # not asked for
-        headers={**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"},
-        timeout=aiohttp.ClientTimeout(total=None, sock_read=_PATIENCE),
-        # A server may call a file that is stored as gzip one that it has compressed itself.
-        auto_decompress=not text.codec,
-    )
+    with at(text.path) as (fs, inner):
+        file = fs.open(
+            inner,
+            "rb",
+            block_size=0,  # a stream
+            size=1,  # not asked for
+            headers={**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=_PATIENCE),
+            # A server may call a file that is stored as gzip one that it has compressed itself.
+            auto_decompress=not text.codec,
+        )
     with file:
         headers = file.r.headers
         is_packed = not text.codec and headers.get("Content-Encoding", "identity") != "identity"

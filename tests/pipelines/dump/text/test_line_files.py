@@ -10,8 +10,7 @@ import pytest
 from bertscore_beam.dump.lines import LINE_COLUMN
 from bertscore_beam.dump.text import text_records, text_source
 from bertscore_beam.dump.text.to_parquet import write_line_files
-from bertscore_beam.files.reach import is_refused
-from bertscore_beam.files.read import NoFileError
+from bertscore_beam.files.reach import NoFileError, is_refused
 from bertscore_beam.run.temporary import temporary_folder
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import write_text

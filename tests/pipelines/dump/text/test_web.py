@@ -110,7 +110,7 @@ def test_file_that_breaks_off_is_an_error(tmp_path, monkeypatch, ways, suffix):
             assert 1 <= len(convert(f"{url}/web{suffix}")[0]) < len(ROWS)
             return
         with pytest.raises(
-            (OSError, InputError), match=r"did not send the whole|cannot be decompr"
+            (OSError, InputError), match=r"cannot be reached: got Resp[^<]*$|cannot be decompr"
         ):
             convert(f"{url}/web{suffix}")
 
@@ -119,10 +119,10 @@ def test_server_that_refuses_is_an_error_of_the_file(tmp_path):
     write_text(tmp_path / "web.csv", DATA[".csv"])
     with (
         served(tmp_path, "refuses") as url,
-        pytest.raises(OSError, match="got ClientResponseError: 403"),
+        pytest.raises(OSError, match=r"web.csv. cannot be reached: got status 403 Forb"),
     ):
         convert(f"{url}/web.csv")
-    with pytest.raises(OSError, match="Cannot connect"):
+    with pytest.raises(OSError, match=r"got no connection to 127\.0\.0\.1:"):
         convert(f"{url}/web.csv")
 
 
