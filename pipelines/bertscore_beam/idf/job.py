@@ -8,14 +8,14 @@ After a run was killed, the next one counts only the splits that have no counts 
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name
+from bertscore_beam.dump.languages import by_name
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import (
     Imports,
@@ -39,7 +39,7 @@ from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.versions import NOT_THERE, rename_or_copy, replace_version, sync_folders
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting
-from bertscore_beam.idf.idf_tables import WHOLE, note_path
+from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.table_notes import table_warnings
@@ -56,7 +56,7 @@ from bertscore_beam.run.folder import (
 )
 from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.lease import LEASE_FILE
-from bertscore_beam.run.loading import scorer_config, vocabulary_of
+from bertscore_beam.run.loading import nothing_settled, scorer_config, settle_each, vocabulary_of
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,
@@ -76,7 +76,7 @@ from bertscore_beam.run.text_import import (
     lacking_imports,
     slow_text_warning,
 )
-from bertscore_core.errors import BertScoreError, ConfigError, UnknownLanguageError
+from bertscore_core.errors import ConfigError, UnknownLanguageError
 from bertscore_core.scorer_config import Vocabulary
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
@@ -172,7 +172,7 @@ def plan_idf(
         BertScoreError: The run cannot work.
         OSError: A file to be counted cannot be reached at the moment.
     """
-    vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
+    vocabularies = {} if options.language_column else _vocabularies(options, runner, ())
     table = absolute(options.output)
     runner.check_output(table.rpartition("/")[0])
     work_folder = _work_folder(table)
@@ -194,7 +194,8 @@ def plan_idf(
         imports = replace(imports, are_made=True)
     plan = planned(found)
     if options.language_column and not plan.is_estimated:
-        vocabularies = _vocabularies(options, runner, plan)
+        census = take_census(plan.splits, options.language_column, ())
+        vocabularies = _vocabularies(options, runner, by_name(census.languages))
     check_all_reached(plan)
     return IdfPlan(
         options=options,
@@ -231,28 +232,18 @@ def _exists_already_error(options: IdfOptions) -> ConfigError:
     )
 
 
-def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
-    return ask(vocabulary_of, scorer_config(options, runner.threads))
-
-
-def _vocabularies(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
-    """Return the tokenizer of each language of the input that has one; others are not counted."""
-    found: dict[str, Vocabulary] = {}
-    for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
-        chosen = options.for_language(language)
-        if chosen is None or language in (NO_LANGUAGE, NO_CODE):
-            continue
-        try:
-            found[language] = _vocabulary(chosen, runner)
-        except UnknownLanguageError:  # the rows of it will not be scored either
-            continue
-        except BertScoreError as error:
-            raise type(error)(f"language {language!r}: {error}") from error
+def _vocabularies(
+    options: IdfOptions, runner: Runner, languages: Collection[str]
+) -> dict[str, Vocabulary]:
+    """Return the tokenizer of each language that has one; others are not counted."""
+    own = options.by_language(languages)
+    found, errors = settle_each(
+        own,
+        lambda language: ask(vocabulary_of, scorer_config(own[language], runner.threads)),
+        skipped=[UnknownLanguageError],  # the rows of it will not be scored either
+    )
     if not found:
-        raise ConfigError(
-            f"no language of the column {options.language_column!r} has a tokenizer; expected "
-            "codes that are in --languages or that the registry knows. Check both options."
-        )
+        raise nothing_settled(options, languages, errors)
     return found
 
 

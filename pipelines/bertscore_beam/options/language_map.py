@@ -34,20 +34,29 @@ class LanguageOptions(Options):
     baseline: Annotated[str | None, "Table to rescale with, or a folder of tables."] = None
 
     def given(self) -> dict[str, Any]:
-        """Return what the entry says, by the name of the option."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """Return what the entry says, by the name of the option.
+
+        One that names a model says that it has no layer and no revision of another one.
+        """
+        of_model = ("num_layers", "revision") if self.model is not None else ()
+        return {k: v for k, v in vars(self).items() if v is not None or k in of_model}
 
     def describe(self) -> dict[str, Any]:
         """Return what the entry says as plain values, without credentials."""
-        return {name: to_json_value(value) for name, value in self.given().items()}
+        return {k: to_json_value(v) for k, v in vars(self).items() if v is not None}
 
 
 LanguageMap: TypeAlias = dict[str, LanguageOptions]
 """What each language is scored with, by its code in lower case or `*`, in the order given."""
 
 
-def find_language(languages: LanguageMap, language: str) -> LanguageOptions | None:
-    """Return the entry of a language: its own, else that of `*`, else None."""
+def find_language(languages: LanguageMap | None, language: str) -> LanguageOptions | None:
+    """Return the entry of a language: its own, else that of `*`, else None.
+
+    Without a mapping it is empty: the registry chooses.
+    """
+    if languages is None:
+        return LanguageOptions()
     return languages.get(language, languages.get(OTHERS))
 
 
@@ -66,42 +75,55 @@ def language_map(value: object, source: str) -> LanguageMap:
         source, content = mask_credentials(value), load_yaml(value, option="languages")
         # The file may be a whole config, of which only the mapping is read.
         value = content.get("languages", content)
-    if not isinstance(value, Mapping) or not value:
+    example = "{en: {model: roberta-large}}, or the path of a YAML file with one"
+    entries = by_code(value, source, example=example, others=OTHERS)
+    return {name: _entry(name, entry, source) for name, entry in entries.items()}
+
+
+def by_code(
+    mapping: object, source: str, *, example: str, others: str | None = None
+) -> dict[str, Any]:
+    """Return a mapping of languages by their codes in lower case.
+
+    Args:
+        mapping: The mapping.
+        source: Where it comes from, for the error messages.
+        example: What is expected, for the error messages.
+        others: The key for every other language; None for no such key.
+
+    Raises:
+        ConfigError: It is no mapping, it is empty, a key is no code, or a language is named twice.
+    """
+    if not isinstance(mapping, Mapping) or not mapping:
+        got = type(mapping).__name__ if mapping else repr(mapping)
         raise ConfigError(
-            f"'languages' in {source} does not fit: got {type(value).__name__}; expected a mapping "
-            "of language codes, such as {en: {model: roberta-large}}, or the path of a YAML file "
-            "with one."
+            f"the languages in {source} do not fit: got {got}; expected a mapping of language "
+            f"codes, such as {example}."
         )
-    entries: LanguageMap = {}
-    for key, entry in value.items():
-        name = _language(key, source)
+    entries: dict[str, Any] = {}
+    for key, entry in mapping.items():
+        name = str(key).lower()
+        check_value(
+            f"languages in {source}",
+            key,
+            fine=isinstance(key, str) and (name == others or is_code(name)),
+            expected="language codes such as en or zh-cn"
+            + (f", or {others!r} for every other language" if others else ""),
+            cure='YAML reads the word no as false. Write "no" with quotes for Norwegian.'
+            if key is False
+            else "Correct this key.",
+        )
         if name in entries:
             raise ConfigError(
                 f"language {name!r} is named twice in {source}: got {key!r} as well; expected it "
                 "once. Upper and lower case are the same."
             )
-        entries[name] = _entry(name, entry, f"language {name!r} in {source}")
+        entries[name] = entry
     return entries
 
 
-def _language(key: object, source: str) -> str:
-    if key is False:  # YAML reads a bare `no` as false
-        raise ConfigError(
-            f"a language in {source} is read as false: got the key no; expected a text. Write "
-            '"no" with quotes for Norwegian.'
-        )
-    name = str(key).lower()
-    check_value(
-        f"languages in {source}",
-        key,
-        fine=isinstance(key, str) and (name == OTHERS or is_code(name)),
-        expected="language codes such as en or zh-cn, or '*' for every other language",
-        cure="Correct this key.",
-    )
-    return name
-
-
 def _entry(name: str, value: object, source: str) -> LanguageOptions:
+    source = f"language {name!r} in {source}"
     if value is not None and not isinstance(value, Mapping):
         raise ConfigError(
             f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "

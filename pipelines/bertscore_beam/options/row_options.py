@@ -3,15 +3,15 @@
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+from bertscore_beam.dump.languages import NO_LANGUAGE, is_code
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import Columns, Flag, Options
 from bertscore_beam.options.language_map import (
     LanguageMap,
-    LanguageOptions,
     MaxLength,
     Revision,
     find_language,
@@ -127,22 +127,22 @@ class TextOptions(Options):
             values["languages"] = language_map(values["languages"], source)
         return super().from_mapping(values, source)
 
-    def for_language(self, language: str) -> Self | None:
-        """Return the options for the rows of one language; None if the mapping has no entry for it.
+    def by_language(self, languages: Iterable[str]) -> dict[str, Self]:
+        """Return the options for the rows of some languages; those of all rows under "".
 
-        An entry that names a model does not inherit the layer and the revision of another one.
+        What is no code, and what the mapping has no entry for, is left out.
         """
-        languages = self.languages
-        entry = LanguageOptions() if languages is None else find_language(languages, language)
-        if entry is None:
-            return None
-        of_model = {"num_layers": None, "revision": None} if entry.model is not None else {}
-        alone = {"language": language, "language_column": None, "languages": None}
+        if self.language_column is None:
+            return {NO_LANGUAGE: self}
+        found = {}
         names = {f.name for f in dataclasses.fields(self)}  # counting idf needs no layer
-        given = {**alone, **of_model, **entry.given()}
-        return dataclasses.replace(
-            self, **{name: value for name, value in given.items() if name in names}
-        )
+        for language in filter(is_code, languages):
+            if (entry := find_language(self.languages, language)) is not None:
+                own = {name: value for name, value in entry.given().items() if name in names}
+                found[language] = dataclasses.replace(
+                    self, language=language, language_column=None, languages=None, **own
+                )
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

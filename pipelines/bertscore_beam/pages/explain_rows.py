@@ -180,7 +180,7 @@ def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerCon
     signature, options = row.signature, run.notes.options
     entry = _language_entry(options, row.language)
     chosen = {
-        name: getattr(given, name) or entry.get(name) or getattr(options, name)
+        name: getattr(given, name) or entry.get(name, getattr(options, name))
         for name in ("model", "revision", "baseline")
     }
     if given.model is None:

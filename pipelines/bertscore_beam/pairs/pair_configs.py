@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from bertscore_beam.dump.languages import is_code
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.options.language_map import by_code
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
-from bertscore_beam.run.loading import for_unseen_workers, settle_workers
+from bertscore_beam.run.loading import for_unseen_workers, settle_each, settle_workers
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_core.config import Settings
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.errors import ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer_config import ScorerConfig, as_config
 
@@ -58,9 +58,8 @@ def settings_here(
     Raises:
         IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
     """
-    settled = _settled(configs)
     tables = load_idf(idf) if isinstance(idf, str) else idf
-    _check_idf(tables, settled)
+    settled = _settled(configs, tables)
     settings = SettingsByLanguage(
         by_language={language: own.for_workers() for language, own in settled.items()},
         rescaled=any(config.rescale for config in configs.values()),
@@ -76,12 +75,11 @@ def settle_pairs(
     Returns:
         The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
     """
-    by_language: ByLanguage | None = None
-    given: Mapping[str, ConfigLike]
-    if isinstance(config, ByLanguage):
-        by_language, given = config, _by_language(config.configs)
-    else:
-        given = {EVERY_LANGUAGE: config}
+    given: Mapping[str, ConfigLike] = (
+        by_code(config.configs, "configs", example="{'en': 'roberta-large'}")
+        if isinstance(config, ByLanguage)
+        else {EVERY_LANGUAGE: config}
+    )
     configs = {
         language: _for_workers(as_config(stated), language, empty, has_idf=idf is not None)
         for language, stated in given.items()
@@ -92,36 +90,10 @@ def settle_pairs(
                 f"{name} is set for some languages and not for others: got both; expected one of "
                 f"them, since their scores are in one column. Set {name} for all, or for none."
             )
-    settled = _settled(configs)
-    if by_language and not by_language.allow_shared_baseline:
+    settled = _settled(configs, idf)
+    if isinstance(config, ByLanguage) and not config.allow_shared_baseline:
         check_own_baselines({name: own.config for name, own in settled.items()})
-    _check_idf(idf, settled)
     return {language: settings.config for language, settings in settled.items()}
-
-
-def _check_idf(idf: IdfTables | str | None, settled: Mapping[str, Settings]) -> None:
-    if not isinstance(idf, IdfTables):
-        return  # there is none, or each worker reads it
-    for language, settings in settled.items():
-        source = f"the idf of language {language!r}" if language else "the idf"
-        tokenizer = settings.tokenizer
-        table = idf.for_language(language).only(source)
-        table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
-
-
-def _by_language(configs: Mapping[str, ConfigLike]) -> dict[str, ConfigLike]:
-    by_language: dict[str, ConfigLike] = {}
-    for key, config in configs.items():
-        language = str(key).lower()
-        if not is_code(language) or language in by_language:
-            raise ConfigError(
-                f"the mapping of languages cannot be used: got the key {key!r}; expected distinct "
-                "language codes such as en or zh-cn."
-            )
-        by_language[language] = config
-    if not by_language:
-        raise ConfigError("the mapping of languages is empty; expected at least one language.")
-    return by_language
 
 
 def _for_workers(
@@ -157,14 +129,17 @@ def _for_workers(
     )
 
 
-def _settled(configs: Mapping[str, ScorerConfig]) -> dict[str, Settings]:
+def _settled(
+    configs: Mapping[str, ScorerConfig], idf: IdfTables | str | None
+) -> dict[str, Settings]:
+    """Settle configurations, each model once, and check that idf tables fit if they are known."""
     models: dict[ScorerConfig, Settings] = {}
-    settled = {}
-    for language, config in configs.items():
-        try:
-            settled[language] = settle_workers(config, None, models)
-        except BertScoreError as error:
-            if language == EVERY_LANGUAGE:
-                raise
-            raise type(error)(f"language {language!r}: {error}") from error
-    return settled
+
+    def settle(language: str) -> Settings:
+        settings = settle_workers(configs[language], None, models)
+        if isinstance(idf, IdfTables):
+            table, tokenizer = idf.for_language(language).only("the idf"), settings.tokenizer
+            table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
+        return settings
+
+    return settle_each(configs, settle)[0]

@@ -24,7 +24,7 @@ class SettingsByLanguage:
     Attributes:
         by_language: The settings of each language. A run without a column of languages has one,
             under `EVERY_LANGUAGE`.
-        missing: Why other languages of the input have no settings: the reason of their rows.
+        missing: Why languages that could not be settled have no settings: the reason of their rows.
         rescaled: Whether the scores are rescaled, which is the same for all languages.
     """
 
@@ -80,7 +80,7 @@ class SettingsByLanguage:
             return None
         if language in (NO_LANGUAGE, NO_CODE):
             return Reason.NULL_LANGUAGE if language == NO_LANGUAGE else Reason.UNKNOWN_LANGUAGE
-        # A language that was not seen when the run was planned has no settings either.
+        # Nothing is asked for it, or it was not seen when the run was planned.
         return self.missing.get(language, Reason.LANGUAGE_WITHOUT_SETTING)
 
     def with_idf(self, label: str) -> "SettingsByLanguage":

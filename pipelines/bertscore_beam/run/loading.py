@@ -3,15 +3,18 @@
 import gc
 import logging
 import time
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.declare import Options
+from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.row_options import EncoderOptions, RowOptions, TextOptions
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import activity
@@ -20,7 +23,7 @@ from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.publication import successful_run
 from bertscore_core import baseline as tables
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.model.resolve import ModelFiles, resolve_model
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
@@ -38,6 +41,11 @@ if TYPE_CHECKING:
     from bertscore_core.scorer import BertScorer
 
 logger = logging.getLogger(__name__)
+
+_SHOWN = 10
+"""Languages named in a message."""
+
+Settled = TypeVar("Settled")
 
 
 def load_scorer(setting: WorkerSettings, queue: "DeviceQueue | None" = None) -> "BertScorer":
@@ -199,6 +207,51 @@ def settle_workers(
     if threads is not None:
         resolve_device(config.device)
     return settings
+
+
+def settle_each(
+    languages: Iterable[str],
+    settle: Callable[[str], Settled],
+    skipped: Container[type[BertScoreError]] = (),
+) -> tuple[dict[str, Settled], dict[str, BertScoreError]]:
+    """Settle languages one by one, or all rows under "". Another process may do it.
+
+    Args:
+        languages: The languages.
+        settle: Returns the setting of one.
+        skipped: Types of the errors of a language with which the others can go on.
+
+    Returns:
+        The settings, and the errors of the languages that have none.
+
+    Raises:
+        BertScoreError: A language cannot be settled. The error has the same type, and names it.
+    """
+    settled: dict[str, Settled] = {}
+    errors: dict[str, BertScoreError] = {}
+    for language in languages:
+        try:
+            settled[language] = settle(language)
+        except BertScoreError as error:
+            if not language:
+                raise
+            if type(error) not in skipped:
+                raise type(error)(f"language {language!r}: {error}") from error
+            errors[language] = error
+    return settled, errors
+
+
+def nothing_settled(
+    options: TextOptions, languages: Iterable[str], errors: Mapping[str, BertScoreError]
+) -> ConfigError:
+    """Return the error for a column of languages of which none is settled, with the first error."""
+    shown = ", ".join(map(language_name, by_name(languages)[:_SHOWN])) or "no rows"
+    why = "".join(f" The first: {error}" for error in [*errors.values()][:1])
+    return ConfigError(
+        f"no language of the column {options.language_column!r} has a setting: got {shown}; "
+        f"expected codes that are in --languages (also {OTHERS!r}) or that the registry knows. "
+        f"Check --language-column and --languages.{why}"
+    )
 
 
 def describe_unknown_device(

@@ -4,18 +4,18 @@ The languages of a dump are counted when the run is planned: so every setting th
 is checked before any model runs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, language_name
+from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_own_baselines
-from bertscore_beam.run.loading import scorer_config, settle_workers
+from bertscore_beam.records.settings import SettingsByLanguage, check_own_baselines
+from bertscore_beam.run.loading import nothing_settled, scorer_config, settle_each, settle_workers
 from bertscore_beam.run.pool import ask
 from bertscore_core.errors import (
     BaselineNotFoundError,
@@ -35,90 +35,51 @@ def settle_named(options: RowOptions, threads: int | None) -> SettingsByLanguage
     Raises:
         BertScoreError: A setting cannot work.
     """
-    alone = options.language_column is None
-    return _settled(options, threads, [EVERY_LANGUAGE] if alone else _named(options))[0]
-
-
-def _named(options: RowOptions) -> list[str]:
-    return [language for language in options.languages or () if language != OTHERS]
+    by_language, _ = _settled(options, threads, options.languages or ())
+    return SettingsByLanguage(by_language=by_language, rescaled=options.rescale)
 
 
 def settle_languages(
     options: RowOptions, threads: int | None, named: SettingsByLanguage, rows: Mapping[str, int]
 ) -> SettingsByLanguage:
-    """Settle the languages of the input, with their rows, that are not named; return all."""
+    """Settle the languages of the input, with their rows, that are not named; return all.
+
+    Raises:
+        BertScoreError: The model of one cannot be used, or no language has a setting.
+    """
     if options.language_column is None:
         return named
-    # `SettingsByLanguage.reason` has that of the two that are not languages.
-    known = {NO_LANGUAGE, NO_CODE, *named.by_language}
-    others, errors = _settled(
-        options, threads, [name for name in by_name(rows) if name not in known]
-    )
-    by_language = {**named.by_language, **others.by_language}
+    others = by_name(rows.keys() - named.by_language.keys())
+    found, errors = _settled(options, threads, others, skipped=_REASONS)
+    by_language = {**named.by_language, **found}
     if rows and not by_language.keys() & rows.keys():
-        raise _nothing_left(options, rows, errors)
+        raise nothing_settled(options, rows, errors)
     if not options.allow_shared_baseline:
         check_own_baselines({name: own.config for name, own in by_language.items()})
-    return replace(others, by_language=by_language)
+    missing = {language: _REASONS[type(error)] for language, error in errors.items()}
+    return replace(named, by_language=by_language, missing=missing)
 
 
 def _settled(
-    options: RowOptions, threads: int | None, languages: Iterable[str]
-) -> tuple[SettingsByLanguage, list[str]]:
+    options: RowOptions,
+    threads: int | None,
+    languages: Iterable[str],
+    skipped: Container[type[BertScoreError]] = (),
+) -> tuple[dict[str, WorkerSettings], dict[str, BertScoreError]]:
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
-    if not (chosen := tuple(languages)):
-        return SettingsByLanguage(rescaled=options.rescale), []
-    return ask(_settle_each, options, threads, chosen)
+    if not (asked := options.by_language(languages)):
+        return {}, {}
+    return ask(settle_each, tuple(asked), partial(_settle_one, asked, threads, {}), skipped)
 
 
-def _settle_each(
-    options: RowOptions, threads: int | None, languages: Sequence[str]
-) -> tuple[SettingsByLanguage, list[str]]:
-    """Settle languages, each model once. Another process may do it.
-
-    Returns:
-        The settings, and the errors of the languages whose rows get a reason instead.
-
-    Raises:
-        BertScoreError: A language is named, and its setting cannot work; or its model cannot be
-            used.
-    """
-    alone, named = options.language_column is None, _named(options)
-    models: dict[ScorerConfig, Settings] = {}
-    by_language: dict[str, WorkerSettings] = {}
-    missing: dict[str, Reason] = {}
-    errors = []
-    for language in languages:
-        chosen = options if alone else options.for_language(language)
-        if chosen is None:
-            missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
-            continue
-        try:
-            settings = settle_workers(scorer_config(chosen, threads), threads, models)
-        except BertScoreError as error:
-            if alone:
-                raise
-            reason = _REASONS.get(type(error))
-            if reason is None or language in named:
-                raise type(error)(f"language {language!r}: {error}") from error
-            missing[language] = reason
-            errors.append(str(error))
-        else:
-            by_language[language] = settings.for_workers()
-    settled = SettingsByLanguage(by_language=by_language, missing=missing, rescaled=options.rescale)
-    return settled, errors
-
-
-def _nothing_left(
-    options: RowOptions, rows: Mapping[str, int], errors: Sequence[str]
-) -> ConfigError:
-    shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
-    why = f" The first: {errors[0]}" if errors else ""
-    return ConfigError(
-        f"no language of the column {options.language_column!r} has a setting: got "
-        f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
-        f"registry knows. Check --language-column and --languages.{why}"
-    )
+def _settle_one(
+    options: Mapping[str, RowOptions],
+    threads: int | None,
+    models: "dict[ScorerConfig, Settings]",
+    language: str,
+) -> WorkerSettings:
+    config = scorer_config(options[language], threads)
+    return settle_workers(config, threads, models).for_workers()
 
 
 def without_setting_warning(plan: Plan, settings: SettingsByLanguage) -> str | None:

@@ -22,6 +22,7 @@ from bertscore_beam.pages.explain_rows import extreme_rows, named_rows
 from bertscore_beam.records.finished import RowPlace, open_finished, read_rows
 from bertscore_core import BertScorer, ConfigError, IdfError, InputError, ScorerConfig
 from tests.support.dumps import pair_rows, sentence
+from tests.support.encoders import cache_model
 from tests.support.jobs import run_job
 from tests.support.made_runs import made_run, scored
 
@@ -107,6 +108,25 @@ def test_rows_of_each_language_have_their_own_settings(mixed_run, capsys):
     assert [one["differences"] for one in found] == [[]] * 8
     assert {(one["model"], one["num_layers"]) for one in found} == {("bert", 2), ("roberta", 1)}
     assert all(one["idf"] for one in found)
+
+
+@pytest.mark.job
+def test_a_language_with_a_model_of_its_own_has_no_revision_of_another(
+    tmp_path, tiny_folder, monkeypatch, capsys
+):
+    cache_model(tiny_folder("bert"), "a/all", tmp_path / "hub", monkeypatch)
+    (tmp_path / "hub" / "models--a--all" / "refs" / "v1").write_text("abc")
+    cache_model(tiny_folder("roberta"), "a/german", tmp_path / "hub", monkeypatch)
+    rows = {**pair_rows(2), "lang": ["en", "de"]}
+    pq.write_table(pa.table(rows), tmp_path / "in.parquet")
+    entries = {"de": {"model": "a/german", "num_layers": 1}, "*": {}}
+    run_job(
+        tmp_path / "in.parquet", output=tmp_path / "out", language_column="lang", backend="torch",
+        model="a/all", revision="v1", num_layers=2, languages=language_map(entries, "the test"),
+    )  # fmt: skip
+    found = explained(capsys, tmp_path / "out", "--row", "in.parquet:0", "in.parquet:1")
+    assert [(one["model"], one["num_layers"]) for one in found] == [("a/all", 2), ("a/german", 1)]
+    assert [one["differences"] for one in found] == [[], []]
 
 
 @pytest.mark.job

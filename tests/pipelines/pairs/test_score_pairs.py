@@ -1,6 +1,7 @@
 """Pairs scored in pipelines that are not the job: the columns and scores of ScorePairs."""
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any, NamedTuple, Optional
@@ -24,7 +25,7 @@ from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
 from bertscore_beam.pairs.handler import BertScoreModelHandler
 from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_beam.run import counters
-from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
+from bertscore_core import BertScorer, ConfigError, IdfError, InputError, ScorerConfig
 from tests.support.scoring import score_all_rows
 from tests.support.streamed_pairs import (
     BAD,
@@ -357,11 +358,15 @@ def test_a_mapping_is_checked_when_the_transform_is_built(tmp_path):
         "rescale is set for some languages": {"en": rescaled, "de": DEEP},
         "strip_reasoning is set for some": {"en": ScorerConfig(strip_reasoning=True), "de": DEEP},
         "language 'de'": {"en": DEEP, "de": ScorerConfig(model="no-such-model")},
-        "distinct language codes": {"en": DEEP, "EN": DEEP},
-        "is empty": {},
+        "language 'en' is named twice in configs": {"en": DEEP, "EN": DEEP},
+        "got '*'; expected language codes such as en or zh-cn. C": {"*": DEEP},
+        "the languages in configs do not fit: got {}; expected": {},
     }
     for words, configs in wrong.items():
-        with pytest.raises(ConfigError, match=words):
+        with pytest.raises(ConfigError, match=re.escape(words)):
             ScorePairs(ByLanguage(field="lang", configs=configs))
+    of_all = BertScorer(DEEP).count_idf(["the cat"])
+    with pytest.raises(IdfError, match="language 'en': the idf holds an idf table for each group"):
+        ScorePairs(ByLanguage(field="lang", configs=CONFIGS), idf=of_all)
     shared = {"en": rescaled, "de": rescaled}
     ScorePairs(ByLanguage(field="lang", configs=shared, allow_shared_baseline=True))

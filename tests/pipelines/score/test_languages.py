@@ -226,13 +226,17 @@ def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed_run):
     assert prepare_score(replace(one, allow_shared_baseline=True)).diff.to_do
 
 
-def test_a_column_that_holds_no_languages_is_refused(small):
+def test_a_column_that_holds_no_languages_is_refused(small, capsys):
     folder, dump, entries = small
     mapping = mixed.write_mapping(folder / "m.yaml", entries)
-    with pytest.raises(ConfigError, match="no language of the column 'candidate'"):
+    words = "no language of the column 'candidate' has a setting: got (no language code); expected"
+    with pytest.raises(ConfigError, match=re.escape(words)):
         prepare_score(
             mixed.language_options(dump, folder / "out", mapping, language_column="candidate")
         )
+    flags = ["--input", str(dump), "--language-column", "candidate", "--languages", mapping]
+    assert cli.main(["idf", *flags, "--output", str(folder / "t.npz")]) == UNUSABLE
+    assert words in capsys.readouterr().err
     with pytest.raises(InputError, match=r"no language column 'langs'.*Did you mean 'lang'"):
         prepare_score(
             mixed.language_options(dump, folder / "out", mapping, language_column="langs")
@@ -263,8 +267,8 @@ def test_options_are_read_from_yaml_and_flags_and_checked(tmp_path):
     values = {"input": "in", "output": "out", "language_column": "lang", "languages": entries}
     config.write_text(yaml.safe_dump(values))
     given = read_options(ScoreOptions, ["--config", str(config)], "score")
-    assert given.for_language("en").model == "a"
-    assert given.for_language("tr").num_layers == 3
+    own = given.by_language(["en", "tr", "?", ""])
+    assert (own["en"].model, own["tr"].num_layers, len(own)) == ("a", 3, 2)
     assert json.dumps(given.describe())
     flags = ["--input", "in", "--output", "out", "--language-column", "lang"]
     assert read_options(ScoreOptions, [*flags, "--languages", str(config)], "score") == given
