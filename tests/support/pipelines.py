@@ -20,7 +20,6 @@ from bertscore_beam.baseline.sample import pair_phases
 from bertscore_beam.idf import job as of_idf
 from bertscore_beam.idf.counting import Counting
 from bertscore_beam.idf.idf_tables import SavedIdf
-from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
@@ -64,7 +63,7 @@ def pipelines_of(options: RunOptions) -> list[Pipeline]:
             spec = _score_spec(options, runner, folder)
             return [Pipeline.of("score", runner, of_score.score_phases(spec))]
         case IdfOptions():
-            counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
+            counting = Counting(vocabularies={}, fields=options.table_fields, corpus="")
             chunks = chunks_of(folder.path("plan"), "", runner.num_chunks)
             phases = of_idf.idf_phases(chunks, counting, folder, "idf.npz")
             return [Pipeline.of("idf", runner, phases)]
@@ -86,7 +85,7 @@ def _score_spec(options: ScoreOptions, runner: Runner, folder: OutputFolder) -> 
         before=None,
         settings=SettingsByLanguage(),
         identity={},
-        fields=table_fields(options),
+        fields=options.table_fields,
         digest="",
         start=RunStart(),
         idf=SavedIdf(path="" if path == "none" else path, must_count=counts),

@@ -40,7 +40,7 @@ from bertscore_beam.files.versions import NOT_THERE, rename_or_copy, replace_ver
 from bertscore_beam.idf.count_phases import count_phases, save_phase
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting
 from bertscore_beam.idf.idf_tables import note_path
-from bertscore_beam.idf.owners import num_buckets, table_fields
+from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.score_options import IdfOptions
@@ -131,7 +131,7 @@ class IdfPlan:
         """Return what is counted, with the folder of the run that keeps the counts."""
         return Counting(
             vocabularies=self.vocabularies,
-            fields=table_fields(self.options),
+            fields=self.options.table_fields,
             corpus=self.plan.digest,
             buckets=num_buckets(self.plan.about_rows),
             kept=folder,
@@ -179,7 +179,7 @@ def plan_idf(
     _check_table(table, work_folder, options)
     target_rows = given_split_rows(options, OutputFolder(work_folder))
     found = expand_inputs(options.input, input_format=options.input_format)
-    fields = table_fields(options)
+    fields = options.table_fields
     imports = Imports(folder=work_folder, needs_rows=True)
 
     def planned(files: Sequence[InputFile]) -> Plan:
@@ -271,7 +271,7 @@ def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
     rejected = [("file rejected", line) for line in _rejected(plan)]
     found: list[str | None] = [slow_text_warning(planned.texts)]
     if not plan.is_estimated:
-        found.append(repeats_in_sample(plan.splits, table_fields(options)))
+        found.append(repeats_in_sample(plan.splits, options.table_fields))
     warned = [("warning", warning) for warning in found if warning]
     return (TextTable("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 

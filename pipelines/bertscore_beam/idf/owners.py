@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump.columns import CANDIDATE, TableFields, metric_column
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
@@ -20,8 +19,6 @@ from bertscore_beam.files.buckets import rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 from bertscore_beam.idf.repeats import words_digest
-from bertscore_beam.options.metric_names import MetricOptions
-from bertscore_beam.options.row_options import RowOptions, TextOptions
 
 # Which idf table each row belongs to.
 
@@ -80,25 +77,6 @@ def _keys(*values: Sequence[str | None]) -> RowKeys:
 def key_of_all(rows: int) -> RowKeys:
     """Return the keys of rows that are all scored alike."""
     return RowKeys(keys=(WHOLE,), codes=np.zeros(rows, dtype=np.int64))
-
-
-def table_fields(options: TextOptions) -> TableFields:
-    """Return the columns of texts, and those that say how rows are scored and counted."""
-    scores = options if isinstance(options, RowOptions) else None
-    names = () if scores is None else scores.candidate_column
-    metrics = options if isinstance(options, MetricOptions) else None
-    own = () if metrics is None else metrics.own_metrics
-    return TableFields(
-        source=None if metrics is None else metrics.source_column,
-        added=tuple(metric_column(name.rpartition(":")[2]) for name in own),
-        candidate_column=CANDIDATE if len(names) > 1 else next(iter(names), None),
-        several=names if len(names) > 1 else (),
-        reference_column=options.reference_column,
-        key=options.idf_key,
-        group=options.idf_group,
-        language=options.language_column,
-        strip_reasoning=scores is not None and scores.strip_reasoning,
-    )
 
 
 _ROWS_OF_A_BUCKET = 250_000

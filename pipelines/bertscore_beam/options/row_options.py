@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+from bertscore_beam.dump.columns import CANDIDATE, TableFields
 from bertscore_beam.dump.languages import NO_LANGUAGE, is_code
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import Columns, Flag, Options
@@ -118,6 +119,16 @@ class TextOptions(Options):
                     "it only together with --model, since each model has its own",
                     "Give it for each language in --languages, or leave it out.",
                 )
+
+    @property
+    def table_fields(self) -> TableFields:
+        """The columns of texts, and those that say how rows are scored and counted."""
+        return TableFields(
+            reference_column=self.reference_column,
+            key=self.idf_key,
+            group=self.idf_group,
+            language=self.language_column,
+        )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -277,6 +288,18 @@ class RowOptions(EncoderOptions, TextOptions):
         )
         self._check_idf()
         self._check_rescale()
+
+    @property
+    def table_fields(self) -> TableFields:
+        """The columns of texts, and those that say how rows are scored and counted."""
+        names = self.candidate_column
+        several = names if len(names) > 1 else ()
+        return dataclasses.replace(
+            super().table_fields,
+            candidate_column=CANDIDATE if several else next(iter(names), None),
+            several=several,
+            strip_reasoning=self.strip_reasoning,
+        )
 
     def _check_idf(self) -> None:
         near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)

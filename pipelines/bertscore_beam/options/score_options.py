@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.dump.columns import METRICS, TableFields, metric_column
 from bertscore_beam.dump.formats import AUTO, TWO_FILES, suffixes
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import without_query
@@ -260,6 +260,12 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         by = {"group_by": ("system",)} if len(candidates) > 1 else {}
         texts = {"input": candidates or references, "candidates": candidates}
         return {**texts, **by, "output": STANDARD}
+
+    @property
+    def table_fields(self) -> TableFields:
+        """The columns of texts, and those that say how rows are scored and counted."""
+        added = tuple(metric_column(name.rpartition(":")[2]) for name in self.own_metrics)
+        return replace(super().table_fields, source=self.source_column, added=added)
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values, without the files that text files become."""

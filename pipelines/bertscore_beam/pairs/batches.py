@@ -18,7 +18,6 @@ from bertscore_beam.dump.columns import check_choosing_columns, check_columns
 from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import load_idf
-from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.options.declare import by_name, declared
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
@@ -81,7 +80,7 @@ class ScoreBatches:
         """
         chosen = _options(options)
         self._num_threads = ScorerConfig(num_threads=num_threads).num_threads
-        self._fields = table_fields(chosen)
+        self._fields = chosen.table_fields
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
         self._settings = settle_named(chosen, threads=None)
         if self._idf is not None:

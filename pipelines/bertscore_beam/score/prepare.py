@@ -21,7 +21,6 @@ from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
-from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.row_options import IDF_WORDS
@@ -148,7 +147,7 @@ def plan_score(
 def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     """Check all that can be checked before rows are known; nothing is planned yet."""
     started = time.time()
-    fields = table_fields(options)
+    fields = options.table_fields
     check_metrics(options.library_metrics, [options.language or ""], refuse_scripts=True)
     has_sources = options.source_column is not None
     own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
