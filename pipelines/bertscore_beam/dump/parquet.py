@@ -160,8 +160,8 @@ _FOOTER_BYTES = 64 * 1024
 def source_footer_digest(source: pa.NativeFile | RemoteFile) -> str:
     """Return the digest of the footer of an open file: all that no checksum of a page covers.
 
-    Headers of pages are not covered either, but none of their bits can be flipped so that other
-    values are read.
+    Headers of pages are not covered either. A flipped bit of one can lose rows, but gives no other
+    values: who reads columns counts their rows.
     """
     return digest_of(_footer(source))
 
