@@ -387,33 +387,23 @@ def write_part(
         if notes:
             writer.add_key_value_metadata({**notes, SEAL_KEY: _NO_SEAL})
     data = bytes(sink.getvalue())
-    return _sealed(data) if notes else data
+    start = _footer_start(data)
+    return data[:start] + _sealed(data[start:], _NO_SEAL) if notes else data
 
 
 # A digest of a footer, in itself: it is made with zeros in its place.
 
 SEAL_KEY = b"bertscore.seal"
-_SEAL_MARK = b"seal:"
-_NO_SEAL = _SEAL_MARK + bytes(32).hex().encode()[:32]
+_NO_SEAL = b"seal:00000000000000000000000000000000"
 
 
-def _sealed(data: bytes) -> bytes:
-    start = _footer_start(data)
-    before, footer = data[:start], data[start:]
-    return before + _with_seal(footer, _NO_SEAL, _seal_of(footer))
-
-
-def _seal_of(footer: bytes) -> bytes:
-    return _SEAL_MARK + digest_of(footer).encode()
-
-
-def _with_seal(footer: bytes, seal: bytes, other: bytes) -> bytes:
-    """Return a footer with another seal; what comes after it is nobody's text."""
+def _sealed(footer: bytes, seal: bytes) -> bytes:
+    """Return a footer with its seal in the place of one; what comes after it is nobody's text."""
     before, _, after = footer.rpartition(seal)
-    return before + other + after
+    return before + b"seal:" + digest_of(before + _NO_SEAL + after).encode() + after
 
 
 def is_sealed(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> bool:
     """Tell whether the footer of a file has the seal that `write_part` gave it with notes."""
     seal, footer = (file.metadata.metadata or {}).get(SEAL_KEY, b""), _footer(source)
-    return bool(seal) and _seal_of(_with_seal(footer, seal, _NO_SEAL)) == seal
+    return bool(seal) and _sealed(footer, seal) == footer

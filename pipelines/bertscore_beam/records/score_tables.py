@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import IO
+from io import BufferedIOBase
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +61,6 @@ _FREE_SHARE = 0.1
 _READERS = 8
 """Parts that are read, or tables that are fetched, at the same time."""
 
-_BLOCK = 2**20
 _DIGEST = hashlib.sha256().digest_size
 _WHOLE = np.dtype("<u8")
 _HEAD = _DIGEST + _WHOLE.itemsize
@@ -103,19 +102,15 @@ def _renumbered(
     return table[codes]
 
 
-def map_table(file: IO[bytes], *, is_checked: bool = False) -> ScoreTable:
+def map_table(file: BufferedIOBase, *, is_checked: bool = False) -> ScoreTable:
     """Map a table that lies in a file on a disk; its digest is compared unless `is_checked`.
 
     Raises:
         ValueError: It is damaged.
     """
     digest = file.read(_DIGEST)
-    if not is_checked:
-        found = hashlib.sha256()
-        while data := file.read(_BLOCK):
-            found.update(data)
-        if found.digest() != digest:
-            raise ValueError("other bytes than were written")
+    if not is_checked and hashlib.file_digest(file, "sha256").digest() != digest:
+        raise ValueError("other bytes than were written")
     file.seek(_DIGEST)
     count = int.from_bytes(file.read(_WHOLE.itemsize), "little")
     file.seek(_HEAD + count * _ROW)
@@ -293,7 +288,7 @@ class ScoreTables:
         return table
 
 
-def _unnamed() -> IO[bytes]:
+def _unnamed() -> BufferedIOBase:
     return tempfile.TemporaryFile(prefix="bertscore-table-")
 
 
