@@ -37,7 +37,7 @@ def language_name(language: str) -> str:
     return {NO_LANGUAGE: "(none)", NO_CODE: "(no language code)"}.get(language, language)
 
 
-def by_name(languages: Iterable[str]) -> list[str]:
+def codes_first(languages: Iterable[str]) -> list[str]:
     """Return languages in the order in which they are shown: codes first, then the others."""
     return sorted(languages, key=lambda name: (name in (NO_LANGUAGE, NO_CODE), name))
 

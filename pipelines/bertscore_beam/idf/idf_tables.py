@@ -14,7 +14,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import UnreachedError
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.idf.repeats import Repeats
-from bertscore_core.errors import IdfError, load_json
+from bertscore_core.errors import ConfigError, IdfError, load_json
 from bertscore_core.idf import IdfTable
 
 # The idf tables of a run: one for all rows, or one for each language and each test set.
@@ -129,6 +129,21 @@ class IdfTables:
                 "tables; expected one for all pairs. Count one without --idf-group."
             )
         return self.tables[WHOLE]
+
+    def check_groups(self, group: tuple[str, ...]) -> None:
+        """Check that the tables were counted by the columns of groups that a run names.
+
+        Raises:
+            ConfigError: They were not.
+        """
+        if self.group_columns == group:
+            return
+        own, asked = " ".join(self.group_columns), " ".join(group)
+        cure = f"Add --idf-group {own}." if own else "Leave --idf-group out, or count with it."
+        raise ConfigError(
+            f"the idf table was counted {f'by groups of {own}' if own else 'without groups'}: got "
+            f"{f'--idf-group {asked}' if asked else 'no --idf-group'}; expected the same. {cure}"
+        )
 
     def check_fits(self, tokenizer: str, max_length: int | None, language: str = "") -> None:
         """Check that the tables of a language were counted with this tokenizer and truncation.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.languages import by_name
+from bertscore_beam.dump.languages import codes_first
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import (
     Imports,
@@ -195,7 +195,7 @@ def plan_idf(
     plan = planned(found)
     if options.language_column and not plan.is_estimated:
         census = take_census(plan.splits, options.language_column, ())
-        vocabularies = _vocabularies(options, runner, by_name(census.languages))
+        vocabularies = _vocabularies(options, runner, codes_first(census.languages))
     check_all_reached(plan)
     return IdfPlan(
         options=options,
@@ -243,7 +243,7 @@ def _vocabularies(
         skipped=[UnknownLanguageError],  # the rows of it will not be scored either
     )
     if not found:
-        raise nothing_settled(options, languages, errors)
+        raise nothing_settled(options.language_column, languages, errors)
     return found
 
 

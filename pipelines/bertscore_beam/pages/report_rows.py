@@ -17,7 +17,7 @@ from bertscore_beam.compare.settings import compare_settings, stated_signatures
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import WHOLE, groups_of
 from bertscore_beam.dump.keys import keys_of
-from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
+from bertscore_beam.dump.languages import NO_CODE, codes_first, language_name
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column
 from bertscore_beam.files.credentials import mask_credentials
@@ -219,7 +219,7 @@ def collect(options: ReportOptions) -> ReportData:
         ranking=_ranking(options, run),
         languages=tuple(
             group_row((language_name(name),), findings.languages[name], confidence)
-            for name in by_name(findings.languages)
+            for name in codes_first(findings.languages)
         ),
         language_groups=()
         if are_of_one_language(findings.language_groups, groups)

@@ -21,12 +21,7 @@ from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.options.declare import by_name, declared
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.settings import (
-    EVERY_LANGUAGE,
-    SettingsByLanguage,
-    check_given_idf,
-    check_groups,
-)
+from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_given_idf
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
@@ -84,7 +79,7 @@ class ScoreBatches:
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
         self._settings = settle_named(chosen, threads=None)
         if self._idf is not None:
-            check_groups(self._idf, chosen.idf_group)
+            self._idf.check_groups(chosen.idf_group)
             check_given_idf(self._idf, self._settings)
         self._memory = ModelMemory(limit=chosen.model_memory, processes=None)
 

@@ -122,22 +122,6 @@ def check_own_baselines(configs: Mapping[str, ScorerConfig]) -> None:
             )
 
 
-def check_groups(tables: IdfTables, group: tuple[str, ...]) -> None:
-    """Check that the groups of a saved table are those of the run.
-
-    Raises:
-        ConfigError: They are not.
-    """
-    if tables.group_columns == group:
-        return
-    columns, asked = " ".join(tables.group_columns), " ".join(group)
-    cure = f"Add --idf-group {columns}." if columns else "Leave --idf-group out, or count with it."
-    raise ConfigError(
-        f"the idf table was counted {f'by groups of {columns}' if columns else 'without groups'}: "
-        f"got {f'--idf-group {asked}' if asked else 'no --idf-group'}; expected the same. {cure}"
-    )
-
-
 def check_given_idf(tables: IdfTables, settings: SettingsByLanguage) -> None:
     """Check that given tables are of languages if the settings are, and fit their tokenizers.
 

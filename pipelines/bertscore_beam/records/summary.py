@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from bertscore_beam.dump.columns import ERROR_METRICS
-from bertscore_beam.dump.languages import by_name, language_name
+from bertscore_beam.dump.languages import codes_first, language_name
 from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.record import PartRecord
@@ -291,7 +291,7 @@ def _mostly_unknown(total: Totals, most: float) -> dict[str, float]:
     """
     judged = {_ALL_ROWS: total.summary} | {
         language_name(name): total.languages[name]
-        for name in by_name(total.languages)
+        for name in codes_first(total.languages)
         if total.languages[name].scored >= _JUDGED_ROWS
     }
     shares = {name: summary.unknown.fraction or 0.0 for name, summary in judged.items()}
@@ -310,7 +310,7 @@ def summary_of_languages(total: Totals, signatures: Mapping[str, str]) -> dict[s
             **described_sums(total.languages[language]),
             "signature": signatures.get(language),
         }
-        for language in by_name(total.languages)
+        for language in codes_first(total.languages)
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from bertscore_beam.dump.languages import by_name, language_name
+from bertscore_beam.dump.languages import codes_first, language_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
@@ -242,13 +242,13 @@ def settle_each(
 
 
 def nothing_settled(
-    options: TextOptions, languages: Iterable[str], errors: Mapping[str, BertScoreError]
+    column: str | None, languages: Iterable[str], errors: Mapping[str, BertScoreError]
 ) -> ConfigError:
     """Return the error for a column of languages of which none is settled, with the first error."""
-    shown = ", ".join(map(language_name, by_name(languages)[:_SHOWN])) or "no rows"
+    shown = ", ".join(map(language_name, codes_first(languages)[:_SHOWN])) or "no rows"
     why = "".join(f" The first: {error}" for error in [*errors.values()][:1])
     return ConfigError(
-        f"no language of the column {options.language_column!r} has a setting: got {shown}; "
+        f"no language of the column {column!r} has a setting: got {shown}; "
         f"expected codes that are in --languages (also {OTHERS!r}) or that the registry knows. "
         f"Check --language-column and --languages.{why}"
     )

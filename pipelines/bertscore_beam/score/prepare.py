@@ -38,7 +38,7 @@ from bertscore_beam.records.resume import (
     with_languages_of_both,
 )
 from bertscore_beam.records.same_texts import check_same_texts
-from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf, check_groups
+from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf
 from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart, Totals
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
@@ -156,7 +156,7 @@ def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     given_idf = None
     if options.idf not in IDF_WORDS:
         given_idf = load_idf(options.idf)
-        check_groups(given_idf, options.idf_group)
+        given_idf.check_groups(options.idf_group)
     fields = _with_references(fields, options)
     files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
     return ScorePlan(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump.languages import by_name, language_name
+from bertscore_beam.dump.languages import codes_first, language_name
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.row_options import RowOptions
@@ -49,11 +49,11 @@ def settle_languages(
     """
     if options.language_column is None:
         return named
-    others = by_name(rows.keys() - named.by_language.keys())
+    others = codes_first(rows.keys() - named.by_language.keys())
     found, errors = _settled(options, threads, others, skipped=_REASONS)
     by_language = {**named.by_language, **found}
     if rows and not by_language.keys() & rows.keys():
-        raise nothing_settled(options, rows, errors)
+        raise nothing_settled(options.language_column, rows, errors)
     if not options.allow_shared_baseline:
         check_own_baselines({name: own.config for name, own in by_language.items()})
     missing = {language: _REASONS[type(error)] for language, error in errors.items()}
@@ -121,7 +121,7 @@ def _share(number: int, plan: Plan) -> float:
 
 def _without_setting(plan: Plan, settings: SettingsByLanguage) -> dict[str, int]:
     rows = plan.census.languages
-    return {name: rows[name] for name in by_name(rows) if settings.reason(name) is not None}
+    return {name: rows[name] for name in codes_first(rows) if settings.reason(name) is not None}
 
 
 _SHOWN = 10

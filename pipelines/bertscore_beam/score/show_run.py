@@ -7,7 +7,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from bertscore_beam.dump.columns import shown_number
-from bertscore_beam.dump.languages import by_name, language_name
+from bertscore_beam.dump.languages import codes_first, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.files.credentials import mask_credentials
@@ -34,7 +34,7 @@ def show_languages_planned(
     if not settings.by_column:
         return ()
     rows: list[tuple[str, ...]] = []
-    for language in by_name({*settings.by_language, *numbers}):
+    for language in codes_first({*settings.by_language, *numbers}):
         number = f"{numbers.get(language, 0):,}"
         setting = settings.by_language.get(language)
         if setting is None:
