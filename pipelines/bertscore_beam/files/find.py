@@ -117,8 +117,8 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     try:
         entry = listing.look(fs, path)
     except OSError as error:
-        # Some stores do not accept a pattern as a name: they refuse "*".
-        entry = None if magic else listing.Entry(path=path, kind="", real=path, error=error)
+        failed = listing.Entry(path=path, kind="", real=path, error=error)
+        entry = None if magic and _may_be_refusal(fs, error) else failed
     root, names = path, ""
     if entry is None and magic:
         root = posixpath.dirname(path[: magic.start()])
@@ -134,6 +134,14 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
         found.take(entry)
     found.found.sort(key=attrgetter("path"))
     return found
+
+
+def _may_be_refusal(fs: AbstractFileSystem, error: Exception) -> bool:
+    """Tell whether a store may always answer so, and not just now: some refuse a "*" in a name.
+
+    S3 and Google Cloud Storage take any name, and say if one may not look.
+    """
+    return isinstance(error, PermissionError) or not protocols(fs) & FLAT
 
 
 # A table is a folder of files and of a log, which says what of them counts. Its other files hold
@@ -300,9 +308,12 @@ class Search:
                 self._note_log(folder, f"{log}/")
 
     def _sees_folder(self, path: str) -> bool:
-        with contextlib.suppress(Exception):  # that one may not look there is not the file's fault
+        try:
             return listing.is_folder(self.fs, path)
-        return False
+        except Exception as error:  # that one may not look there is not the file's fault
+            if not _may_be_refusal(self.fs, error):
+                raise
+            return False
 
     def _is_table(self, folder: str, kind: str) -> bool:
         if kind != "Iceberg":

@@ -148,7 +148,12 @@ def silenced(name: str) -> Iterator[None]:
 
 
 def _unhidden(error: Exception, path: str) -> Exception:
-    """Return what a web server has failed with: fsspec reports all of it as a missing file."""
+    """Return what a store has failed with.
+
+    fsspec reports all failures of a web server as a missing file, and gcsfs a refusal in words.
+    """
+    if type(error) is OSError and str(error).startswith("Forbidden: "):
+        return PermissionError(str(error))
     cause = error.__cause__
     is_hidden = isinstance(error, FileNotFoundError) and path.startswith(("http://", "https://"))
     is_gone = getattr(cause, "status", None) in _GONE

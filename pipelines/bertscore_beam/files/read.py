@@ -298,12 +298,27 @@ def read_if_there(path: str) -> bytes | None:
 
 def exists(path: str) -> bool:
     """Tell whether there is a file or folder at a path, without fsspec's cache."""
-    with at(path) as (fs, inner):
-        fs.invalidate_cache()
-        return bool(fs.exists(inner))
+    return bool(_kind(path))
 
 
 def is_file(path: str) -> bool:
-    """Tell whether there is a file at a path."""
-    with at(path) as (fs, inner):
-        return bool(fs.isfile(inner))
+    """Tell whether there is a file at a path that one may look at."""
+    try:
+        return _kind(path) == "file"
+    except PermissionError:
+        return False
+
+
+def _kind(path: str) -> str:
+    """Return what is at a path, such as "file"; "" for nothing.
+
+    A client's own answer to that may be no where it could not ask.
+    """
+    try:
+        with at(path) as (fs, inner):
+            fs.invalidate_cache()
+            if isinstance(fs, LocalFileSystem) and not fs.exists(inner):
+                return ""
+            return str(fs.info(inner)["type"])
+    except (FileNotFoundError, NotADirectoryError):
+        return ""

@@ -29,7 +29,7 @@ from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 
 _Keys: TypeAlias = "npt.NDArray[np.uint64]"
 """The high halves of the digests of some rows, each once, ascending."""
@@ -134,7 +134,7 @@ def _rows_of(splits: Sequence[Split], record: PartRecord, fields: TableFields) -
 
 
 def _keys_of_part(folder: OutputFolder, record: PartRecord) -> _Keys:
-    with suppress(*UNREADABLE, ValueError, KeyError):
+    with suppress(InputError, FileNotFoundError, ValueError, KeyError):
         return _keys(digests_in(read_part_columns(folder, record, [KEY])[KEY]))
     return _NONE
 

@@ -1,19 +1,22 @@
 """Places that cannot be reached: one message, the right status, and nothing begun."""
 
 import pickle
+import re
 
 import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.reach import RefusedError, UnreachedError, before_work
-from bertscore_beam.files.read import open_source, read_if_there
+from bertscore_beam.files.read import exists, is_file, open_source, read_if_there
 from bertscore_beam.files.versions import NOT_THERE, delete_version, replace_version
 from bertscore_beam.files.write import write_atomically
 from bertscore_core import ConfigError
+from tests.support.cloud_storage import gcs_bucket
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
 from tests.support.s3 import s3_bucket
+from tests.support.web import web_server
 
 CLOSED = "http://127.0.0.1:1"
 """Nothing listens there."""
@@ -96,7 +99,7 @@ def refused(places, capsys, caplog):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_missing_credentials_are_one_message_with_status_2(name, more, refused, tmp_path):
     line = refused(COMMANDS[name], *more)
-    assert line.startswith("bertscore-beam: 's3://bucket/")
+    assert re.match("bertscore-beam: 's3://bucket['/]", line)
     assert "expected credentials. Set AWS_PROFILE" in line
     assert not (tmp_path / "out").exists()
 
@@ -134,17 +137,19 @@ def test_a_web_server_that_is_not_there_is_named_by_its_host(name, refused):
 
 
 @pytest.mark.process
-def test_what_a_refusal_means_depends_on_the_moment(monkeypatch):
+@pytest.mark.parametrize("store", [s3_bucket, gcs_bucket])
+def test_what_a_refusal_means_depends_on_the_moment(store):
     """Before the work it is a mistake of the command; in the middle an error of the place."""
     faults = []
-    with s3_bucket(faults) as bucket:
+    with store(faults) as bucket:
         path = f"{bucket}/a"
         write_atomically(path, b"one")
         faults[0].set(FaultRule(rate=1.0, kinds=("403",)))
-        with pytest.raises(RefusedError, match=f"'{path}' cannot .*credentials. Set") as caught:
+        said = f"'{path}' cannot .*credentials. (Set|Run)"
+        with pytest.raises(RefusedError, match=said) as caught:
             read_if_there(path)
         assert isinstance(caught.value, PermissionError)
-        with pytest.raises(ConfigError, match=f"'{path}' cannot .*credentials. Set"), before_work():
+        with pytest.raises(ConfigError, match=said), before_work():
             read_if_there(path)
         with pytest.raises(RefusedError), before_work(lambda: False):
             read_if_there(path)
@@ -159,6 +164,32 @@ def test_what_a_store_says_of_a_file_is_no_error_of_the_store():
         assert not replace_version(path, b"two", "another version")
         delete_version(path, "another version")
         assert read_if_there(path) == b"one"
+
+
+@pytest.mark.process
+def test_what_a_store_cannot_tell_just_now_is_not_said_to_be_missing(monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    faults = []
+    with s3_bucket(faults) as bucket:
+        path = f"{bucket}/a"
+        assert not exists(path)
+        assert not is_file(path)
+        write_atomically(path, b"one")
+        assert exists(path)
+        assert is_file(path)
+        assert exists(bucket)
+        assert not is_file(bucket)
+        faults[0].set(FaultRule(rate=1.0, kinds=("500",)))
+        for ask in (exists, is_file):
+            with pytest.raises(UnreachedError, match=path):
+                ask(path)
+        faults[0].set(FaultRule(rate=1.0, kinds=("403",)))
+        assert not is_file(path)
+    with web_server({"/a": b"one", "/b": b"two"}, {"/b": ["503"] * 2}) as web:
+        assert exists(f"{web.url}/a")
+        assert not exists(f"{web.url}/c")
+        with pytest.raises(UnreachedError, match="status 503"):
+            exists(f"{web.url}/b")
 
 
 @pytest.mark.process

@@ -14,7 +14,7 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.files.find import Trouble
 from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import NoFileError
+from bertscore_beam.files.reach import NoFileError, UnreachedError
 from bertscore_beam.files.read import open_source, read_bytes
 from bertscore_core.errors import InputError
 from tests.support.broken_store import broken_store
@@ -88,6 +88,29 @@ def test_an_error_of_an_object_store_is_no_empty_prefix(pattern):
         faults[0].set(FaultRule())
     assert [file.trouble for file in found] == [Trouble.UNLISTED]
     assert "may not be read" in found[0].message
+
+
+@pytest.mark.process
+def test_what_a_store_cannot_tell_just_now_is_not_taken_for_nothing():
+    """Neither a folder whose name is a pattern, too, nor the log of a table above the input."""
+    faults: list[Faults] = []
+    with s3_bucket(faults) as bucket:
+        for name in ("in[1]/x.parquet", "in1/x.parquet", "t/a/x.parquet", "t/_delta_log/0.json"):
+            with fsspec.open(f"{bucket}/{name}", "wb") as sink:
+                sink.write(b"x")
+        assert split(bucket, expand_inputs([f"{bucket}/in[1]"])) == (["in[1]/x.parquet"], [])
+        assert "Delta" in refusal(f"{bucket}/t/a")
+
+        def set_fault(kind: str, start: str) -> None:
+            faults[0].set(FaultRule(rate=1.0, kinds=(kind,), query=f"prefix={start}"))
+
+        set_fault("501", "in[1]")
+        assert split(bucket, expand_inputs([f"{bucket}/in[1]"])) == ([], ["in[1]"])
+        set_fault("501", "t/_delta_log")
+        with pytest.raises(UnreachedError, match="_delta_log"):
+            expand_inputs([f"{bucket}/t/a"])
+        set_fault("403", "t/_delta_log")
+        assert split(bucket, expand_inputs([f"{bucket}/t/a"])) == (["t/a/x.parquet"], [])
 
 
 def test_a_hidden_folder_that_may_not_be_read_is_nobodys_business(tmp_path):

@@ -18,6 +18,7 @@ from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
 from tests.support.dumps import read_output
+from tests.support.powers import shut
 from tests.support.records import flip_column
 from tests.support.text_files import to_jsonl, write_text
 
@@ -87,6 +88,14 @@ def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_pat
     assert content(tmp_path / "out") == before
     summary = jobs.run_options(dataclasses.replace(chosen, overwrite=True))
     assert (summary["success"], summary["rows"], summary["replaced"]) == (True, rows, ROWS)
+
+
+def test_scores_that_cannot_be_read_just_now_are_not_said_to_be_of_other_texts(tmp_path):
+    chosen = nights(tmp_path, numbers(0), numbers(0), NAMES[0])
+    parts = sorted((tmp_path / "out" / NAMES[0]).iterdir())
+    with shut(*parts), pytest.raises(PermissionError):
+        jobs.prepare_score(chosen)
+    assert jobs.run_options(chosen)["success"]
 
 
 @pytest.mark.parametrize("name", NAMES)
