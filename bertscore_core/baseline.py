@@ -370,11 +370,13 @@ class TableFiles:
         names: Lists the tables below a folder, with "/" as separator; none for a file.
         read: Returns the content of a file; raises OSError.
         shown: Returns a path as a message may show it.
+        raised: Errors of `read` that say nothing of the file: they are raised as they are.
     """
 
     names: Callable[[str], list[str]]
     read: Callable[[str], bytes]
     shown: Callable[[str], str]
+    raised: tuple[type[OSError], ...] = ()
 
 
 def _below(path: str) -> list[str]:
@@ -412,6 +414,7 @@ def read_baseline(
     Raises:
         BaselineNotFoundError: The folder has no such table.
         ConfigError: It cannot be read, or is not a baseline table.
+        OSError: It cannot be reached; see `TableFiles.raised`.
     """
     shown, name = files.shown(path), CUSTOM
     if names := files.names(path):
@@ -425,6 +428,8 @@ def read_baseline(
         path, name = f"{path.rstrip('/')}/{below}", table_name(below)
     try:
         text = files.read(path).decode()
+    except files.raised:
+        raise
     except IsADirectoryError as error:
         raise errors.ConfigError(
             f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
@@ -439,6 +444,6 @@ def read_baseline(
         ) from error
     try:
         description = files.read(description_path(path))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        description = None
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
+        description = None  # a store that may not be listed refuses what is not there
     return parse_baseline(text, files.shown(path), name=name, description=description)

@@ -26,7 +26,7 @@ from fsspec.utils import glob_translate
 
 from bertscore_beam.files import listing
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FLAT, at, protocols, resolve, with_scheme
+from bertscore_beam.files.paths import FLAT, at, is_web, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import UnreachedError, got_of
 from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError
@@ -381,7 +381,8 @@ class Search:
 
     def _fail(self, entry: listing.Entry, error: OSError) -> None:
         may_not = isinstance(error, PermissionError)
-        if isinstance(error, UnreachedError) and error.lacks_setting and not may_not:
+        is_partial = may_not and not is_web(entry.path)  # of a server, all that is read is named
+        if isinstance(error, UnreachedError) and error.lacks_setting and not is_partial:
             raise error
         if error.errno == errno.ENAMETOOLONG:
             trouble, message = Trouble.BAD_NAME, PATH_TOO_LONG

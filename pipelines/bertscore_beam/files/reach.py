@@ -60,7 +60,7 @@ class UnreachedError(OSError):
 
 
 class RefusedError(UnreachedError, PermissionError):
-    """A store refuses a place (403). It may concern one folder only."""
+    """A store or a web server refuses a place (403). It may concern one folder only."""
 
 
 class NotBegunError(OSError):
@@ -97,7 +97,9 @@ def asking(path: str) -> Iterator[None]:
         cure = _CONNECTION.get(scheme, "Check the network.")
         if missing == "credentials":
             cure = _CREDENTIALS.get(scheme, f"See what the client for {scheme}:// needs.")
-        is_refusal = any(isinstance(cause, PermissionError) for cause in _chain(raised))
+        is_refusal = any(
+            isinstance(c, PermissionError) or _status(c) == 403 for c in _chain(raised)
+        )
         kind = RefusedError if is_refusal else UnreachedError
         raise kind(f"{message}; expected {missing}. {cure}", got, lacks_setting=True) from raised
 
@@ -163,8 +165,7 @@ def _unhidden(error: Exception, path: str) -> Exception:
 def _missing(error: BaseException) -> str | None:
     for cause in _chain(error):
         kind = type(cause)
-        status = getattr(cause, "status" if hasattr(cause, "status") else "code", None)
-        if isinstance(cause, PermissionError) or status in (401, 403):
+        if isinstance(cause, PermissionError) or _status(cause) in (401, 403):
             return "credentials"
         if isinstance(cause, socket.gaierror | ConnectionRefusedError):
             return "a connection"
@@ -174,6 +175,11 @@ def _missing(error: BaseException) -> str | None:
             if _NO_CREDENTIALS.search(f"{kind.__module__}.{kind.__name__}"):
                 return "credentials"
     return None
+
+
+def _status(error: BaseException) -> Any:
+    """Return the status that a client has got from a web server; None for none."""
+    return getattr(error, "status" if hasattr(error, "status") else "code", None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -11,7 +11,9 @@ from bertscore_beam.files.reach import RefusedError, UnreachedError, before_work
 from bertscore_beam.files.read import exists, is_file, open_source, read_if_there
 from bertscore_beam.files.versions import NOT_THERE, delete_version, replace_version
 from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.loading import STORED_TABLES
 from bertscore_core import ConfigError
+from bertscore_core.baseline import read_baseline
 from tests.support.cloud_storage import gcs_bucket
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
@@ -190,6 +192,36 @@ def test_what_a_store_cannot_tell_just_now_is_not_said_to_be_missing(monkeypatch
         assert not exists(f"{web.url}/c")
         with pytest.raises(UnreachedError, match="status 503"):
             exists(f"{web.url}/b")
+
+
+@pytest.mark.process
+def test_an_input_that_a_web_server_refuses_is_one_message_with_status_2(refused):
+    with web_server({"/a.csv": b"x"}, {"/a.csv": ["403"] * 9}) as web:
+        line = refused(("score", "--input", f"{web.url}/a.csv", "--output", "{out}"))
+    assert "/a.csv' cannot be reached: got status 403" in line
+
+
+TABLE = b"LAYER,P,R,F\n0,0.1,0.1,0.1\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("answer", ["403", "404"])
+def test_a_description_that_a_server_refuses_is_none(answer):
+    """A store that one may not list says 403 of what is not there."""
+    with web_server({"/t.tsv": TABLE, "/t.json": b"{}"}, {"/t.json": [answer] * 2}) as web:
+        read = read_baseline(f"{web.url}/t.tsv", None, str, idf=False, files=STORED_TABLES)
+    assert (len(read.rows), read.made_with) == (1, None)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("path", ["/t.tsv", "/t.json"])
+def test_a_baseline_that_cannot_be_read_just_now_is_not_said_to_be_no_table(path):
+    faults = {path: ["ok", "503"] if path == "/t.tsv" else ["503"]}
+    with (
+        web_server({"/t.tsv": TABLE, "/t.json": b"{}"}, faults) as web,
+        pytest.raises(UnreachedError, match=f"{path}' cannot be reached: got status 503"),
+    ):
+        read_baseline(f"{web.url}/t.tsv", None, str, idf=False, files=STORED_TABLES)
 
 
 @pytest.mark.process
