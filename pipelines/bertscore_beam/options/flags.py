@@ -218,7 +218,7 @@ class StrictParser(argparse.ArgumentParser):
             pass  # what follows names --help-all
         elif not known:
             hint = f"It prints all there is; to search it: {self.prog} | grep {word}"
-        elif word.endswith(_PAGES) and "output" in known:
+        elif word.endswith(_PAGES) and "output" in known and {"row", "against"} & known.keys():
             hint = f"What is written goes after the flag: --output {word}."
         else:
             hint = _after_its_flag(known, [word, *others], given)
@@ -233,13 +233,14 @@ def _after_its_flag(known: Collection[str], words: Sequence[str], given: Mapping
     """Return the flag after which words go, that of the first option here that is known."""
     output = "" if given.get("output") else " --output FOLDER"
     is_read = f"What to read goes after the flag: --input {words[0]}{output}."
+    table = f"The table goes after the flag: --baseline {words[0]}."
     hints = {
         "row": "Rows of a run go after the flag --row; texts go after theirs: -c TEXT -r TEXT.",
         "against": f"Another run goes after the flag: --against {words[0]}.",
         "input": "" if given.get("candidates") else is_read,
         "judgements": f"What to read goes after the flag: --judgements {words[0]}.",
         "by": f"Columns of groups go after the flag: --by {' '.join(words)}.",
-        "baseline": f"The table goes after the flag: --baseline {words[0]}.",
+        "baseline": "" if given.get("baseline") else table,
         "language": f"A language goes after the flag: --language {words[0]}.",
     }
     return next((hint for name, hint in hints.items() if name in known), "")
