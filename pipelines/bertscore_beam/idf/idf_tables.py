@@ -121,8 +121,13 @@ class IdfTables:
         """Return the one table for all rows; `source` says in errors where the tables come from.
 
         Raises:
-            IdfError: There are tables by group or language.
+            IdfError: There are tables by group or language, or there is none.
         """
+        if not self.tables:
+            raise IdfError(
+                f"{source} holds no idf table for this language: got none; expected one. Count it "
+                "with `bertscore-beam idf --language-column`, from rows of this language, too."
+            )
         if not self.is_one:
             raise IdfError(
                 f"{source} holds an idf table for each group or language: got {len(self.tables)} "

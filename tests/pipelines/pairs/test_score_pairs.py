@@ -366,7 +366,7 @@ def test_a_mapping_is_checked_when_the_transform_is_built(tmp_path):
         with pytest.raises(ConfigError, match=re.escape(words)):
             ScorePairs(ByLanguage(field="lang", configs=configs))
     of_all = BertScorer(DEEP).count_idf(["the cat"])
-    with pytest.raises(IdfError, match="language 'en': the idf holds an idf table for each group"):
+    with pytest.raises(IdfError, match="language 'en': the idf holds no idf table for this lang"):
         ScorePairs(ByLanguage(field="lang", configs=CONFIGS), idf=of_all)
     shared = {"en": rescaled, "de": rescaled}
     ScorePairs(ByLanguage(field="lang", configs=shared, allow_shared_baseline=True))
