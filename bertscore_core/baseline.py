@@ -370,13 +370,11 @@ class TableFiles:
         names: Lists the tables below a folder, with "/" as separator; none for a file.
         read: Returns the content of a file; raises OSError.
         shown: Returns a path as a message may show it.
-        raised: Errors of `read` that say nothing of the file: they are raised as they are.
     """
 
     names: Callable[[str], list[str]]
     read: Callable[[str], bytes]
     shown: Callable[[str], str]
-    raised: tuple[type[OSError], ...] = ()
 
 
 def _below(path: str) -> list[str]:
@@ -413,8 +411,8 @@ def read_baseline(
 
     Raises:
         BaselineNotFoundError: The folder has no such table.
-        ConfigError: It cannot be read, or is not a baseline table.
-        OSError: It cannot be reached; see `TableFiles.raised`.
+        ConfigError: It is not there, or is not a baseline table.
+        OSError: It cannot be read now, or one may not.
     """
     shown, name = files.shown(path), CUSTOM
     if names := files.names(path):
@@ -428,15 +426,13 @@ def read_baseline(
         path, name = f"{path.rstrip('/')}/{below}", table_name(below)
     try:
         text = files.read(path).decode()
-    except files.raised:
-        raise
     except IsADirectoryError as error:
         raise errors.ConfigError(
             f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
             f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check the path, or make them "
             "with `bertscore-beam baseline`."
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError) as error:
         raise errors.ConfigError(
             f"baseline {files.shown(path)!r} cannot be read ({type(error).__name__}); expected a "
             f"LAYER,P,R,F table, or a folder of them as LANGUAGE/MODEL{TABLE_SUFFIX}. Check the "

@@ -12,7 +12,6 @@ from bertscore_beam.dump.languages import codes_first, language_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.reach import UnreachedError
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.declare import Options
 from bertscore_beam.options.language_map import OTHERS
@@ -354,9 +353,7 @@ def _tables_of_run(path: str) -> list[str]:
     return names
 
 
-STORED_TABLES = tables.TableFiles(
-    names=_tables_of_run, read=read_bytes, shown=mask_credentials, raised=(UnreachedError,)
-)
+STORED_TABLES = tables.TableFiles(names=_tables_of_run, read=read_bytes, shown=mask_credentials)
 """Files of tables on any file system."""
 
 
