@@ -212,6 +212,7 @@ NOT_TRIED = {
     "Count a table once with `bertscore-beam idf`": "a warning: the scores are made",
     "Make a table with `bertscore-beam idf` and give": "for Python",
     "Make one with `bertscore-beam idf`": "for Python",
+    "holds no idf table for this language": "for Python",
     "an idf table of this project": "as for other files that are no table",
     "for any other model give num_layers": "for Python",
 }
