@@ -333,7 +333,7 @@ def parse_baseline(
             finite numbers below 1 in float32 for each layer.
     """
     try:
-        lines = csv.reader(io.StringIO(text.removeprefix("\ufeff").strip()))
+        lines = csv.reader(io.StringIO(text.removeprefix("\ufeff").strip(), newline=None))
         # bert-score reads tables with pandas, which accepts both.
         rows = [[cell.strip() for cell in line] for line in lines]
         if rows[0] != _HEADER:

@@ -23,7 +23,7 @@ from bertscore_core import (
     rescale,
     settle,
 )
-from bertscore_core.baseline import idf_mismatch, table_name
+from bertscore_core.baseline import idf_mismatch, read_baseline, table_name
 from tests.core.conftest import write_table
 
 TABLE = "LAYER,P,R,F\n0,0.25,0.5,0.3\n1,0.5,0.5,0.5\n"
@@ -57,6 +57,14 @@ def test_own_table_is_read():
 
 UNUSABLE = ["1.0", "nan", "inf", "-inf", "-1e39", "1e999", "0.99999999"]
 """The last three are -inf, inf and 1 in float32, in which scores are rescaled."""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_of_a_table_may_end_as_on_any_system(end, tmp_path):
+    path = tmp_path / "b.tsv"
+    path.write_bytes(TABLE.replace("\n", end).encode())
+    baseline = read_baseline(str(path), None, lambda: "", idf=False)
+    assert np.array_equal(baseline.rows, parse_baseline(TABLE, "b.csv").rows)
 
 
 @pytest.mark.parametrize("value", UNUSABLE)
