@@ -1,27 +1,35 @@
-"""Walk through nested Arrow columns."""
+"""Walk through nested Arrow columns: their fields, and their arrays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+Path: TypeAlias = tuple[str | None, ...]
+"""The names that lead to a value of a row; None stands for an item of a list."""
 
 _MARGIN = 16
 """How many times larger than the values seen the other values of a column are assumed to be."""
 
 
+def fields_in(field: pa.Field, path: Path = ()) -> Iterator[tuple[Path, pa.Field]]:
+    """Yield a field and all within it, each with its path; of an extension type as it is stored."""
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from fields_in(field.with_type(kind.storage_type), path)
+        return
+    yield path, field
+    if pa.types.is_nested(kind):
+        kind = kind.field(0).type if pa.types.is_map(kind) else kind  # of its entries
+        for child in map(kind.field, range(kind.num_fields)):
+            yield from fields_in(child, (*path, child.name if pa.types.is_struct(kind) else None))
+
+
 def leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
     """Return the columns as Parquet stores them: the top-level field and type of each leaf."""
-
-    def below(kind: pa.DataType) -> list[pa.DataType]:
-        if isinstance(kind, pa.BaseExtensionType):
-            return below(kind.storage_type)
-        if pa.types.is_map(kind):
-            return below(kind.key_type) + below(kind.item_type)
-        if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
-            return [kind]
-        return [leaf for child in range(kind.num_fields) for leaf in below(kind.field(child).type)]
-
-    return [(field, leaf) for field in schema for leaf in below(field.type)]
+    every = ((top, field.type) for top in schema for _, field in fields_in(top))
+    return [(top, kind) for top, kind in every if not pa.types.is_nested(kind)]
 
 
 def check_indices(array: pa.Array) -> None:
@@ -41,33 +49,31 @@ def check_indices(array: pa.Array) -> None:
 
 def leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
     """Return the leaf arrays of the wanted types below an array (or the array itself), in order."""
-    if isinstance(array, pa.ExtensionArray):
-        return leaf_arrays(array.storage, is_wanted)
-    if not pa.types.is_nested(array.type):
-        return [array] if is_wanted(array.type) else []
+    if is_wanted(array.type):
+        return [array]
     return [leaf for values in _children(array) for leaf in leaf_arrays(values, is_wanted)]
 
 
 def largest_in(array: pa.Array) -> int:
     """Estimate from some rows of a column how many bytes of text a row may hold."""
-    if isinstance(array, pa.ExtensionArray):
-        return largest_in(array.storage)
     if isinstance(array, pa.DictionaryArray):
         size = int(pc.max(pc.binary_length(array.dictionary)).as_py() or 0)
         # With no more entries than rows, the column may be stored without a dictionary, and the
         # rows not seen may hold other values.
         return size if len(array.dictionary) > len(array) else _MARGIN * size
-    if pa.types.is_nested(array.type):
+    if children := _children(array):
         return sum(
-            largest_in(values) * -(-len(values) // max(1, len(array)))
-            for values in _children(array)
+            largest_in(values) * -(-len(values) // max(1, len(array))) for values in children
         )
     return _MARGIN * int(array.nbytes)
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
+    """Return the arrays that an array is made of; none of one that is not nested."""
+    if isinstance(array, pa.ExtensionArray):
+        return [array.storage]
     if pa.types.is_struct(array.type):
         return [array.field(number) for number in range(array.type.num_fields)]
     if pa.types.is_map(array.type):
         return [array.keys, array.items]
-    return [array.flatten()]
+    return [array.flatten()] if pa.types.is_nested(array.type) else []

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.dump.nested import Path
 from bertscore_beam.dump.types import without_views
 from bertscore_core.tokens import IntArray, offsets_of
 
@@ -110,7 +111,7 @@ class Column:
         return _type(self.top.type, self.steps)
 
     @property
-    def place(self) -> tuple[str | None, ...]:
+    def place(self) -> Path:
         """The names on the way, with None for an element of a list."""
         own = (step if isinstance(step, str) else None for step in self.steps)
         return (self.top.name, *own)

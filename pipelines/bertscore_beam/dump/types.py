@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.nested import leaves
+from bertscore_beam.dump.nested import fields_in, leaves
 
 # pyarrow shows the logical type of a group nowhere but in the printed schema.
 _VARIANT = re.compile(r"^\s*\w+ group field_id=\S+ (.*) \(Variant\(\d+\)\) \{$", re.M)
@@ -92,8 +92,7 @@ def without_views(table: pa.Table) -> pa.Table:
 
 def writable(table: pa.Table) -> pa.Table:
     """Return rows whose structs hold no views: Arrow writes no list or slice of such structs."""
-    fields = (_without_views(one) if _holds_struct(one.type) else one for one in table.schema)
-    return _cast(table, fields)
+    return _cast(table, map(_writable, table.schema))
 
 
 def _cast(table: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
@@ -101,15 +100,13 @@ def _cast(table: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
     return table if target == table.schema else table.cast(target)
 
 
+def _writable(field: pa.Field) -> pa.Field:
+    holds_struct = any(pa.types.is_struct(inner.type) for _, inner in fields_in(field))
+    return _without_views(field) if holds_struct else field
+
+
 def _without_views(field: pa.Field) -> pa.Field:
     return _mapped(field, lambda kind: _OF_VIEWS.get(kind, kind))
-
-
-def _holds_struct(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return _holds_struct(kind.key_type) or _holds_struct(kind.item_type)
-    inner = (kind.field(number).type for number in range(kind.num_fields))
-    return bool(pa.types.is_struct(kind)) or any(map(_holds_struct, inner))
 
 
 _OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}

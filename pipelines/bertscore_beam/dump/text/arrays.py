@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.lines import BadLine, Places
+from bertscore_beam.dump.nested import Path, fields_in
 from bertscore_beam.dump.paths import JSON_KEY, WITHOUT_TYPE, Column, is_parts
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import (
@@ -42,8 +43,6 @@ _OWN_TYPE = {
 }
 
 
-Path: TypeAlias = tuple[str | None, ...]
-"""The names that lead to a value of a row; None stands for an item of a list."""
 Drifts: TypeAlias = dict[Path, set[str]]
 """Of each place with values that its type does not take: the kinds of these."""
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
@@ -56,16 +55,10 @@ _WITHIN: tuple[Path, ...] = ((None,), *((None, member.name) for member in _PART)
 """What belongs to a text: the items of a list of texts, and the parts of a message."""
 
 
-def marked_columns(fields: Iterable[pa.Field], key: bytes, above: str = "") -> Iterator[str]:
-    """Yield the columns that have a key, such as `JSON_KEY`, by name or dotted path."""
-    for member in fields:
-        inner = member
-        while pa.types.is_list(inner.type):
-            inner = inner.type.value_field
-        if _has(inner, key):
-            yield above + member.name
-        elif pa.types.is_struct(inner.type):
-            yield from marked_columns(inner.type, key, f"{above}{member.name}.")
+def marked_columns(schema: pa.Schema, key: bytes) -> list[str]:
+    """Return the columns that have a key, such as `JSON_KEY`, by name or dotted path."""
+    every = (found for top in schema for found in fields_in(top, (top.name,)))
+    return [shown(path) for path, field in every if _has(field, key)]
 
 
 def _has(field: pa.Field, key: bytes) -> bool:
