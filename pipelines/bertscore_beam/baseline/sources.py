@@ -138,7 +138,8 @@ class PairsRecord:
     @property
     def digest(self) -> str:
         """Digest of what the pairs are made of. 16 hexadecimal digits."""
-        return digest_of(f"{self.sample} {[(part.name, part.rows) for part in self.parts]}", 16)
+        made = {"sample": self.sample, "parts": [(part.name, part.rows) for part in self.parts]}
+        return digest_of(to_json(made), 16)
 
     @property
     def rows(self) -> int:

@@ -11,8 +11,9 @@ file. The footer of a part that is not as the manifest lists it is read.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
+from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
@@ -229,7 +230,9 @@ def place_of(part_name: str) -> str:
     return note_name(part_name).replace("/part-", "/")
 
 
-def made_of(split: Split, job: str, idf: str, labels: Mapping[str, str], digests: object) -> str:
+def made_of(
+    split: Split, job: str, idf: str, labels: Mapping[str, str], digests: RowDigests | None
+) -> str:
     """Return what names the part of a split, below where its run stages.
 
     Args:
@@ -245,7 +248,8 @@ def made_of(split: Split, job: str, idf: str, labels: Mapping[str, str], digests
         "size": split.file_size,
     }
     made |= {"version": split.file_version, "reading": split.reading, "job": job, "idf": idf}
-    made |= {"labels": dict(labels), "digests": "" if split.file_version else repr(digests)}
+    of_rows = None if split.file_version or digests is None else asdict(digests)
+    made |= {"labels": dict(labels), "digests": of_rows}
     return f"{place_of(split.part_name)}.{digest_of(to_json(made), 16)}"
 
 

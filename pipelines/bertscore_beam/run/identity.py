@@ -1,17 +1,16 @@
 """The identity of a run: the settings that two runs of one output folder must share."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_core.errors import SignatureError
 
 
 def identity_digest(identity: dict[str, str]) -> str:
     """Return the digest of a job's identity: 16 hexadecimal digits."""
-    return digest_of(json.dumps(identity, sort_keys=True), 16)
+    return digest_of(to_json(identity), 16)
 
 
 def read_same_command(

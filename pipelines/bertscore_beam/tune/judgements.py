@@ -1,6 +1,5 @@
 """Judgements of people: texts with a score or a label, read and checked before any model runs."""
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
 from bertscore_beam.dump.text.text_source import texts_among
 from bertscore_beam.dump.texts import answers, only_strings, reference_texts, texts_from_column
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
@@ -187,13 +187,9 @@ class Judgements:
     @property
     def texts_digest(self) -> str:
         """Digest of the texts and groups, on which the scores depend. 16 hexadecimal digits."""
-        digest = hashlib.sha256()
-        for candidate, references, group in zip(
-            self.candidates, self.references, self.groups.tolist(), strict=True
-        ):
-            line = repr((candidate, tuple(references), self.names[group]))
-            digest.update(line.encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()[:16]
+        groups = [self.names[group] for group in self.groups.tolist()]
+        texts = {"candidates": self.candidates, "references": self.references, "groups": groups}
+        return digest_of(to_json(texts), 16)
 
 
 def _caveats(has_reasoning: BoolArray) -> tuple[Caveat, ...]:
