@@ -25,7 +25,8 @@ from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
 from bertscore_beam.crawl.warc import read_pages
 from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.checked import from_json, to_json
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, is_web
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.files.reach import is_web
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder

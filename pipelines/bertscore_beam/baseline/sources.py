@@ -20,7 +20,7 @@ from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
-from bertscore_beam.files.paths import is_web
+from bertscore_beam.files.reach import is_web
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder

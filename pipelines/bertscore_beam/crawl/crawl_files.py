@@ -11,7 +11,8 @@ from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, 
 from bertscore_beam.dump.input_names import input_names
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import Trouble, search
-from bertscore_beam.files.paths import absolute, is_web
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import is_web
 from bertscore_core.errors import ConfigError, InputError
 
 # List the files of a crawl, or those that the user names, in an order that makes a sample.

@@ -23,8 +23,8 @@ import urllib3
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, is_web, resolve
-from bertscore_beam.files.reach import NoFileError
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, resolve
+from bertscore_beam.files.reach import NoFileError, is_web
 from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import BertScoreError, ConfigError
 

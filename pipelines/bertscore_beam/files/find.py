@@ -26,8 +26,8 @@ from fsspec.utils import glob_translate
 
 from bertscore_beam.files import listing
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FLAT, at, is_web, protocols, resolve, with_scheme
-from bertscore_beam.files.reach import UnreachedError, got_of
+from bertscore_beam.files.paths import FLAT, at, protocols, resolve, with_scheme
+from bertscore_beam.files.reach import UnreachedError, got_of, is_web
 from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError
 

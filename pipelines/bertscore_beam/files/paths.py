@@ -18,7 +18,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import asking
+from bertscore_beam.files.reach import asking, is_web
 from bertscore_core.errors import ConfigError
 from bertscore_core.tokens import is_encodable
 
@@ -156,11 +156,6 @@ def is_remote(path: str) -> bool:
 def names_host(path: str) -> bool:
     """Tell whether a path may lead to another machine: its name alone says so, nobody is asked."""
     return "://" in path
-
-
-def is_web(path: str) -> bool:
-    """Tell whether a path is the address of a file on a web server."""
-    return path.lower().startswith(("http://", "https://"))
 
 
 def without_query(path: str) -> str:

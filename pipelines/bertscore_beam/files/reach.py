@@ -149,6 +149,11 @@ def silenced(name: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
+def is_web(path: str) -> bool:
+    """Tell whether a path is the address of a file on a web server."""
+    return path.lower().startswith(("http://", "https://"))
+
+
 def _unhidden(error: Exception, path: str) -> Exception:
     """Return what a store has failed with.
 
@@ -157,7 +162,7 @@ def _unhidden(error: Exception, path: str) -> Exception:
     if type(error) is OSError and str(error).startswith("Forbidden: "):
         return PermissionError(str(error))
     cause = error.__cause__
-    is_hidden = isinstance(error, FileNotFoundError) and path.startswith(("http://", "https://"))
+    is_hidden = isinstance(error, FileNotFoundError) and is_web(path)
     is_gone = getattr(cause, "status", None) in _GONE
     return cause if is_hidden and not is_gone and isinstance(cause, Exception) else error
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import is_missing, is_web
+from bertscore_beam.files.paths import is_missing
+from bertscore_beam.files.reach import is_web
 from bertscore_beam.options.declare import Flag, Options
 from bertscore_beam.options.row_options import TextOptions
 from bertscore_beam.options.values import check_value

@@ -21,8 +21,8 @@ from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import with_memory
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import at, is_web
-from bertscore_beam.files.reach import asking
+from bertscore_beam.files.paths import at
+from bertscore_beam.files.reach import asking, is_web
 from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import LFS_BYTES, InputError, check_no_pointer
 
