@@ -136,6 +136,13 @@ def escape_text(text: str) -> str:
     return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """Return names for a message: the first ones, and how many there are besides."""
+    names = [*names]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 # Suggest a known name for a word that is not known.
 
 _DESTROYS = frozenset({"overwrite", "no_overwrite"})

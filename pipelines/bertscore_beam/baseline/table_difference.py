@@ -1,7 +1,7 @@
 """Two baseline tables compared layer by layer."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from bertscore_core.baseline import (
     parse_baseline,
     published_baselines,
 )
-from bertscore_core.errors import ConfigError, load_json
+from bertscore_core.errors import ConfigError, listed, load_json
 from bertscore_core.registry import canonical_name
 from bertscore_core.stats.score_statistics import MEASURES
 
@@ -29,8 +29,6 @@ from bertscore_core.stats.score_statistics import MEASURES
 
 _PUBLISHED = "published"
 """Word, instead of a path, for the tables that bert-score publishes."""
-
-_LISTED = 12
 
 Key = tuple[str, str]
 """Language and model of a table."""
@@ -107,7 +105,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
     if not chosen:
         raise ConfigError(
             f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
-            f"{listed(map('/'.join, readers))}. Change --language or --model."
+            f"{listed(sorted(map('/'.join, readers)))}. Change --language or --model."
         )
     return Side(name=name, tables=chosen)
 
@@ -165,13 +163,6 @@ def _keys_of_path(path: str) -> list[Key]:
     return [
         (parts[-depth - 1], "/".join(parts[-depth:])) for depth in (1, 2) if len(parts) > depth + 1
     ]
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names for a message, only the first if there are many."""
-    names = sorted(names)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more or "none"
 
 
 # The difference of two baseline tables, layer by layer, in their standard errors.
@@ -285,6 +276,10 @@ def _verdict(tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.f
     return words
 
 
+def _names(side: Side) -> str:
+    return listed(sorted(map("/".join, side.tables))) or "none"
+
+
 def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
     """Compare two tables, or all tables that two sides both have.
 
@@ -299,8 +294,8 @@ def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
     if not common:
         raise ConfigError(
             f"{first.name!r} and {second.name!r} have no language and model in common: the first "
-            f"has {listed(map('/'.join, first.tables))}; the second "
-            f"{listed(map('/'.join, second.tables))}. Name those of a single table with "
+            f"has {_names(first)}; the second "
+            f"{_names(second)}. Name those of a single table with "
             "--language and --model; `bertscore-beam models` lists the published tables."
         )
     return [

@@ -47,7 +47,7 @@ from bertscore_beam.files.path_lengths import too_long_to_write
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, join
 from bertscore_beam.files.reach import got_of
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
-from bertscore_core.errors import ConfigError, InputError, load_json
+from bertscore_core.errors import ConfigError, InputError, listed, load_json
 from bertscore_core.tokens import is_encodable
 
 
@@ -298,16 +298,10 @@ AS_JSON, INTEGERS, LEFT_OUT = (
 def column_notes(columns: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Return these sentences with the columns of each, of those that have any."""
     return tuple(
-        note.format(_listed(columns[note]))
+        note.format(listed(sorted(columns[note]), _SHOWN))
         for note in (AS_JSON, INTEGERS, LEFT_OUT)
         if columns.get(note)
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    first = sorted(names)
-    more = f" and {len(first) - _SHOWN:,} more" if len(first) > _SHOWN else ""
-    return ", ".join(first[:_SHOWN]) + more
 
 
 # Look at files: reject those that cannot be scored, cut the others into splits.
@@ -430,19 +424,19 @@ def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
 def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
     """Return the columns that cannot be kept, in words; reject the file if the run names one."""
     named = roots_of(layout.schema, wanted.named)
-    encrypted = [name for name in layout.encrypted if name in named]
+    encrypted = sorted(name for name in layout.encrypted if name in named)
     if encrypted:
         raise RejectedError(
             FileReason.BAD_COLUMNS,
-            f"columns cannot be read here: got {_listed(map(repr, encrypted))}, encrypted; "
+            f"columns cannot be read here: got {listed(map(repr, encrypted), _SHOWN)}, encrypted; "
             "expected them without encryption. Decrypt them.",
         )
-    lost = [words for name, words in layout.lost_types if name in named]
+    lost = sorted(words for name, words in layout.lost_types if name in named)
     if lost and wanted.fields.candidates:
         raise RejectedError(
             FileReason.BAD_COLUMNS,
-            f"columns have types that would be lost: got {_listed(lost)}; expected types that "
-            "Arrow writes as it reads them. Cast these columns, to text for example.",
+            f"columns have types that would be lost: got {listed(lost, _SHOWN)}; expected types "
+            "that Arrow writes as it reads them. Cast these columns, to text for example.",
         )
     unkept: dict[str, str] = {}
     for name, words in layout.lost_types:
@@ -468,10 +462,10 @@ def _with_partitions(schema: pa.Schema, blank: Split) -> pa.Schema:
 
 
 def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
-    if missing := [name for name in drop if name not in found]:
+    if missing := sorted(name for name in drop if name not in found):
         raise InputError(
-            f"no column to drop: got {_listed(map(repr, missing))}, which no file has; expected "
-            "names of columns of the input, not of fields in them. Correct --drop-columns."
+            f"no column to drop: got {listed(map(repr, missing), _SHOWN)}, which no file has; "
+            "expected names of columns of the input, not of fields in them. Correct --drop-columns."
         )
 
 
@@ -562,7 +556,7 @@ def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None
     if both := sorted({*schema.names} & {*added.names}):
         raise InputError(
             "columns are in the input and in the file of references: got "
-            f"{_listed(map(repr, both))}; expected them in one of both. Rename "
+            f"{listed(map(repr, both), _SHOWN)}; expected them in one of both. Rename "
             "them, or leave out --reference-file."
         )
     return pa.schema([*schema, *added], metadata=schema.metadata)

@@ -23,7 +23,7 @@ from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.publication import successful_run
 from bertscore_core import baseline as tables
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.errors import BertScoreError, ConfigError, listed
 from bertscore_core.model.resolve import ModelFiles, resolve_model
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from bertscore_core.scorer import BertScorer
 
 logger = logging.getLogger(__name__)
-
-_SHOWN = 10
-"""Languages named in a message."""
 
 Settled = TypeVar("Settled")
 
@@ -245,7 +242,7 @@ def nothing_settled(
     column: str | None, languages: Iterable[str], errors: Mapping[str, BertScoreError]
 ) -> ConfigError:
     """Return the error for a column of languages of which none is settled, with the first error."""
-    shown = ", ".join(map(language_name, codes_first(languages)[:_SHOWN])) or "no rows"
+    shown = listed(map(language_name, codes_first(languages))) or "no rows"
     why = "".join(f" The first: {error}" for error in [*errors.values()][:1])
     return ConfigError(
         f"no language of the column {column!r} has a setting: got {shown}; "

@@ -22,6 +22,7 @@ from bertscore_core.errors import (
     BertScoreError,
     ConfigError,
     UnknownLanguageError,
+    listed,
 )
 from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
 
@@ -87,15 +88,14 @@ def without_setting_warning(plan: Plan, settings: SettingsByLanguage) -> str | N
     rows = _without_setting(plan, settings)
     if not rows:
         return None
-    listed = [
+    languages = [
         f"{language_name(language)} ({number:,}, {settings.reason(language)})"
         for language, number in rows.items()
     ]
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     number = sum(rows.values())
     return (
         f"{number:,} rows ({_share(number, plan):.2%}) are of languages without a setting and "
-        f"get no scores: {', '.join(listed[:_SHOWN])}{more}."
+        f"get no scores: {listed(languages)}."
     )
 
 
@@ -122,10 +122,6 @@ def _share(number: int, plan: Plan) -> float:
 def _without_setting(plan: Plan, settings: SettingsByLanguage) -> dict[str, int]:
     rows = plan.census.languages
     return {name: rows[name] for name in codes_first(rows) if settings.reason(name) is not None}
-
-
-_SHOWN = 10
-"""Languages named in a message."""
 
 
 _REASONS: Mapping[type[BertScoreError], Reason] = {

@@ -16,6 +16,7 @@ from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.run.loading import nothing_settled
 from bertscore_beam.run.output import DONE, UNUSABLE
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.show_run import run_warnings
@@ -224,6 +225,11 @@ def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed_run):
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)
     assert prepare_score(replace(one, allow_shared_baseline=True)).diff.to_do
+
+
+def test_an_error_says_how_many_languages_it_does_not_name():
+    said = str(nothing_settled("lang", [f"x{letter}" for letter in "abcdefghijkl"], {}))
+    assert "got xa, xb, xc, xd, xe, xf, xg, xh, xi, xj and 2 more; expected codes" in said
 
 
 def test_a_column_that_holds_no_languages_is_refused(small, capsys):
