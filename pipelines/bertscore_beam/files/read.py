@@ -317,8 +317,6 @@ def _kind(path: str) -> str:
     try:
         with at(path) as (fs, inner):
             fs.invalidate_cache()
-            if isinstance(fs, LocalFileSystem) and not fs.exists(inner):
-                return ""
             return str(fs.info(inner)["type"])
     except (FileNotFoundError, NotADirectoryError):
         return ""

@@ -25,6 +25,7 @@ MODEL = "all-MiniLM-L6-v2"
         (["--model", "no/such/model"], "neither a local folder"),
         (["--rescale"], "--rescale needs a baseline: got neither a language"),
         (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
+        (["--rescale", "--baseline", "n" * 300], "File name too long"),
         (["--device", "cuda:77"], "device 'cuda:77' cannot be used"),
         (["--idf", "./no-table.npz"], "no-table.npz"),
         (["--candidate-column", "candidat"], "Did you mean 'candidate'?"),

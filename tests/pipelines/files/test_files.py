@@ -84,6 +84,15 @@ def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(folder,
     assert exists(join(folder, "keep"))
 
 
+def test_of_a_dangling_link_nothing_is_there_and_an_impossible_name_is_no_answer(tmp_path):
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert not exists(str(tmp_path / "gone"))
+    (tmp_path / "there").symlink_to(tmp_path)
+    assert exists(str(tmp_path / "there"))
+    with pytest.raises(OSError, match="File name too long"):
+        exists(str(tmp_path / ("n" * 300)))
+
+
 @pytest.mark.process
 def test_file_is_read_over_http(bucket):
     write_atomically(f"{bucket}/over http.parquet", b"content")
