@@ -179,10 +179,11 @@ def row_config(run: FinishedRun, row: StoredRow, given: RowOptions) -> ScorerCon
     """
     signature, options = row.signature, run.notes.options
     entry = _language_entry(options, row.language)
-    chosen = {
-        name: getattr(given, name) or entry.get(name, getattr(options, name))
-        for name in ("model", "revision", "baseline")
-    }
+    names = ("model", "revision", "baseline")
+    chosen = {name: entry.get(name, getattr(options, name)) for name in names}
+    if given.model not in (None, chosen["model"], signature.model):
+        chosen["revision"] = None  # it is that of another model
+    chosen |= {name: getattr(given, name) for name in names if getattr(given, name)}
     if given.model is None:
         _check_model_is_here(chosen["model"] or signature.model, chosen["revision"], given)
     rescale = signature.baseline != "none"

@@ -127,6 +127,11 @@ def test_a_language_with_a_model_of_its_own_has_no_revision_of_another(
     found = explained(capsys, tmp_path / "out", "--row", "in.parquet:0", "in.parquet:1")
     assert [(one["model"], one["num_layers"]) for one in found] == [("a/all", 2), ("a/german", 1)]
     assert [one["differences"] for one in found] == [[], []]
+    first = tmp_path / "out", "--row", "in.parquet:0", "--model"
+    cache_model(tiny_folder("bert"), "a/moved", tmp_path / "hub", monkeypatch)
+    assert explained(capsys, *first, "a/moved")[0]["model"] == "a/moved"
+    (tmp_path / "hub" / "models--a--all" / "refs" / "main").write_text("gone")
+    assert explained(capsys, *first, "a/all")[0]["differences"] == []  # that of the run's revision
 
 
 @pytest.mark.job
