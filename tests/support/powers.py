@@ -1,8 +1,10 @@
-"""Let permissions count for root too: a folder that may not be read is one in every test."""
+"""Let permissions count for root too, and disks be full: for the time of a test."""
 
 import contextlib
 import ctypes
 import os
+import resource
+import signal
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +35,22 @@ def shut(*folders: Path) -> Iterator[None]:
         _check(libc.capset(header, data.raw))
         for folder, mode in zip(folders, modes, strict=True):
             folder.chmod(mode)
+
+
+@contextlib.contextmanager
+def small_files(most: int) -> Iterator[None]:
+    """Let no file of this process grow beyond so many bytes.
+
+    It stands for a full disk: the same call fails, with another number.
+    """
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def _check(status: int) -> None:

@@ -198,7 +198,9 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     elif isinstance(error, OSError) and is_refused(error):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
-        words += "\nNothing was started. Run the same command again later."
+        words += (
+            f"\nNothing was {'started' if is_job else 'written'}. Run the same command again later."
+        )
     elif not isinstance(error, JobStillRunsError):
         if not is_worded:
             words = _words(last_error(error))

@@ -140,7 +140,7 @@ def can_write_below(folder: str) -> bool:
 def _temporary_local(path: str, content: Iterable[bytes | bytearray | memoryview]) -> Iterator[str]:
     """Write the content to an fsynced temporary file in the folder of a path; remove it on exit.
 
-    The folder is made.
+    The folder is made. Errors name the path.
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
@@ -151,6 +151,9 @@ def _temporary_local(path: str, content: Iterable[bytes | bytearray | memoryview
             file.flush()
             os.fsync(file.fileno())
         yield temporary
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

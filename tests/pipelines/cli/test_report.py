@@ -12,6 +12,7 @@ from bertscore_beam.run.lease import JobStillRunsError
 from bertscore_beam.run.output import WORSE
 from bertscore_core import DeviceLostError, InputError
 from tests.support.made_runs import SIGNATURE, made_run, scored
+from tests.support.powers import small_files
 
 F1 = np.linspace(0.2, 0.9, 60)
 
@@ -143,6 +144,18 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     ]
     assert words in ran(["report", *given], cli.UNUSABLE).err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.model
+def test_of_a_page_that_the_disk_does_not_take_it_is_said_that_it_is_not_written(
+    runs, tmp_path, ran
+):
+    page, two = tmp_path / "page.html", ["explain", "-c", "a cat", "-r", "the cat"]
+    for command in (["report", str(runs / "one")], [*two, "--device", "cpu"]):
+        with small_files(2_000):
+            said = ran([*command, "-o", str(page)], cli.BROKEN).err
+        assert f"File too large: '{page}'\nNothing was written. Run the same command again" in said
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs, tmp_path):

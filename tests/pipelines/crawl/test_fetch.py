@@ -4,8 +4,6 @@ import errno
 import hashlib
 import math
 import re
-import resource
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -21,6 +19,7 @@ import pytest
 from bertscore_beam.crawl.fetch import USER_AGENT, FetchedFile, FetchError, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
+from tests.support.powers import small_files
 from tests.support.s3 import s3_bucket
 from tests.support.web import Web, web_server
 from tests.support.wet import some_pages, wet_bytes
@@ -171,16 +170,8 @@ def test_credentials_are_in_no_message(tmp_path):
 
 
 def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path):
-    # A limit on the size of files stands for the disk: the same call fails, with another number.
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) // 2, limits[1]))
-    try:
-        with one_file() as (url, web):
-            assert fail(url, tmp_path, kind=OSError).errno == errno.EFBIG
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    with small_files(len(DATA) // 2), one_file() as (url, web):
+        assert fail(url, tmp_path, kind=OSError).errno == errno.EFBIG
     assert len(web.requests) == 1
 
 
