@@ -415,6 +415,10 @@ def read_baseline(
         OSError: It cannot be read now, or one may not.
     """
     shown, name = files.shown(path), CUSTOM
+    if "\0" in path:  # Python's own error names neither the path nor what is wrong with it
+        raise errors.ConfigError(
+            f"baseline {shown!r} cannot be read: got a NUL in its path; expected none. Check it."
+        )
     if names := files.names(path):
         if language is None:
             raise errors.BaselineNotFoundError(

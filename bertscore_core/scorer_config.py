@@ -142,11 +142,11 @@ class ScorerConfig:
         check_model_name(self.model)
         for name, words in _NUMBERS.items():
             value = getattr(self, name)
-            if value is not None and value not in words:
+            if value is not None and not (isinstance(value, str) and value in words):
                 object.__setattr__(self, name, _as_int(name, value, words))
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if value not in choices:
+            if not isinstance(value, str | None) or value not in choices:
                 expected = ", ".join(choice for choice in choices if choice is not None)
                 raise ConfigError(
                     f"unknown {name}: got {value!r}; expected one of {expected}. Leave it out for "

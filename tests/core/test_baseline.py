@@ -125,6 +125,12 @@ def test_table_that_says_nothing_of_its_model_fits_any(description):
 
 
 @pytest.mark.model
+def test_library_refuses_a_path_with_a_nul():
+    with pytest.raises(ConfigError, match=r"baseline 'a\\x00b' cannot be read: got a NUL"):
+        settle(ScorerConfig(rescale=True, baseline="a\0b"))
+
+
+@pytest.mark.model
 def test_library_checks_the_description_beside_a_table(tmp_path):
     table = write_table(tmp_path / "mine.tsv")
     made = settle(ScorerConfig(device="cpu")).signature()

@@ -70,7 +70,7 @@ def test_contradictions_are_refused_at_once(changes, message):
         ScorerConfig(**changes)
 
 
-@pytest.mark.parametrize("bad", ["6", "", 6.0, True, False, [6]], ids=repr)
+@pytest.mark.parametrize("bad", ["6", "", 6.0, True, False, [6], np.array([2, 3])], ids=repr)
 def test_a_number_of_another_type_is_refused_at_once(bad):
     def refused(name, expected="a whole number"):
         message = f"{name} cannot be used: got {bad!r}; expected {expected}. Leave it out"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
+from bertscore_beam.dump.languages import is_code
 from bertscore_beam.files.paths import real_place
 from bertscore_beam.options import declare
 from bertscore_beam.options.run_options import RunOptions
@@ -233,6 +234,7 @@ def _after_its_flag(known: Collection[str], words: Sequence[str], given: Mapping
     """Return the flag after which words go, that of the first option here that is known."""
     output = "" if given.get("output") else " --output FOLDER"
     is_read = f"What to read goes after the flag: --input {words[0]}{output}."
+    language = f"A language goes after the flag: --language {words[0]}."
     table = f"The table goes after the flag: --baseline {words[0]}."
     hints = {
         "row": "Rows of a run go after the flag --row; texts go after theirs: -c TEXT -r TEXT.",
@@ -241,7 +243,7 @@ def _after_its_flag(known: Collection[str], words: Sequence[str], given: Mapping
         "judgements": f"What to read goes after the flag: --judgements {words[0]}.",
         "by": f"Columns of groups go after the flag: --by {' '.join(words)}.",
         "baseline": "" if given.get("baseline") else table,
-        "language": f"A language goes after the flag: --language {words[0]}.",
+        "language": language if is_code(words[0].lower()) else "",
     }
     return next((hint for name, hint in hints.items() if name in known), "")
 

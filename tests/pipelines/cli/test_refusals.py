@@ -179,6 +179,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("r", None, "score x.html", "What to read goes after the flag: --input x.html"),
         ("r", None, "groups r x.png", "Columns of groups go after the flag: --by x.png."),
         ("r", None, "baseline compare a b en", "A language goes after the flag: --language en."),
+        ("r", None, "baseline compare a b c.html", "baseline compare --help-all` lists the flags."),
         ("r", None, "groups r", "is not a scoring run: it does not exist; expected"),
         ("r", None, "models xlnet", "to search it: bertscore-beam models | grep xlnet"),
         ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --by candidate", "many rows share"),
