@@ -6,7 +6,6 @@ with probability 1.5e-23.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from bertscore_beam.compare.repeats import GOLDEN, Repeats, text_columns
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
-from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.digests import Digests, digest_texts, digest_words
 from bertscore_beam.dump.keys import NO_VALUE, keys_of
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.files.buckets import Buckets
@@ -235,8 +234,7 @@ class RowReader:
         name = part.input_name
         entries["file"] = self.files.setdefault(name, len(self.files))
         entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
-        digest = sha256(name.encode("utf-8", "surrogateescape")).digest()
-        entries["high"] = int.from_bytes(digest[:8], "little")
+        entries["high"] = digest_words([(name,)])[0, 0]
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
             origins = part.table[columns.CANDIDATE_FROM]
@@ -305,12 +303,8 @@ def _digests(values: Sequence[pa.ChunkedArray]) -> tuple[Digests, BoolArray]:
     """
     digests, valid = np.zeros((len(values[0]), 2), np.uint64), np.ones(len(values[0]), np.bool_)
     for number, column in enumerate(values):
-        keys, salt = keys_of(column), b"%d" % number  # equal values of two columns differ
-        texts = (
-            b"" if one is None else one.encode("utf-8", "surrogateescape") for one in keys.words
-        )
-        made = b"".join(blake2b(text, digest_size=16, salt=salt).digest() for text in texts)
-        digests ^= np.frombuffer(made, dtype="<u8").reshape(-1, 2)[keys.codes]
+        keys, place = keys_of(column), str(number)  # equal values of two columns differ
+        digests ^= digest_words((place, word or "") for word in keys.words)[keys.codes]
         valid &= keys.codes != NO_VALUE
     return digests, valid
 

@@ -8,9 +8,10 @@ there, lengths of texts and lists, bytes), each of which is hashed on its own fr
 import hashlib
 import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -203,10 +204,16 @@ def digest_texts(candidates: pa.ChunkedArray, references: pa.ChunkedArray) -> Di
     """
     texts = (text for chunk in candidates.chunks for text in raw_texts(chunk))
     groups = groups_of_texts(references, raw_texts)
-    digests = [
-        blake2b(_framed(candidate, group), digest_size=_BYTES, person=_PERSON).digest()
-        for candidate, group in zip(texts, groups, strict=True)
-    ]
+    return _digests(starmap(_framed, zip(texts, groups, strict=True)))
+
+
+def digest_words(rows: Iterable[Iterable[str]]) -> Digests:
+    """Digest the words of each row, such as its key; equal as seldom as in `digest_texts`."""
+    return _digests(repr(tuple(words)).encode() for words in rows)  # shows where each word ends
+
+
+def _digests(rows: Iterable[bytes]) -> Digests:
+    digests = [blake2b(row, digest_size=_BYTES, person=_PERSON).digest() for row in rows]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 

@@ -47,6 +47,8 @@ class ChosenRows:
 
 
 COUNTS_FOLDER = "counts"
+_VERSION = 2
+"""Of the counts that are kept. The second has other digests of references."""
 
 _UNREADABLE = "the idf table leaves out a file that could not be read"
 _TOO_MANY = (
@@ -139,7 +141,7 @@ class Counting:
             for language, vocabulary in sorted(self.vocabularies.items())
         ]
         settings += [self.fields.reference_column, self.fields.key, self.fields.group]
-        text = json.dumps([*settings, asdict(split)], sort_keys=True)
+        text = json.dumps([_VERSION, *settings, asdict(split)], sort_keys=True)
         return f"{digest_of(text)}.npz"
 
 

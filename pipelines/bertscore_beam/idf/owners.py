@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.dump.digests import Digests, digest_words
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.buckets import rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
-from bertscore_beam.idf.repeats import words_digest
 
 # Which idf table each row belongs to.
 
@@ -84,7 +84,6 @@ _ROWS_OF_A_BUCKET = 250_000
 
 _MOST_BUCKETS = 4096
 
-Digests = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int32]
 
 
@@ -107,7 +106,7 @@ class KeyedRows:
     offset: int
     positions: Positions
     keys: Digests
-    references: Digests
+    references: npt.NDArray[np.uint64]
 
     def buckets(self, number: int) -> Iterator[tuple[int, "KeyedRows"]]:
         """Yield the rows of each bucket of keys that has some."""
@@ -163,7 +162,8 @@ def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:
     values = zip(*rows.words_of(rows.fields.key), strict=True)
     positions: list[int] = []
     without_key: list[int] = []
-    keys, texts = bytearray(), bytearray()
+    keys: list[tuple[str, ...]] = []
+    texts: list[list[str]] = []
     numbered = enumerate(zip(tables.codes.tolist(), values, rows.countable, strict=True))
     for position, (code, key, group) in numbered:
         if code == NO_KEY or group is None:
@@ -174,16 +174,16 @@ def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:
             continue
         positions.append(position)
         table = tables.keys[code]
-        keys += words_digest((table.language, *table.group, *known), 16)
-        texts += words_digest(group, 8)
+        keys.append((table.language, *table.group, *known))
+        texts.append(group)
     keyed = KeyedRows(
         run=run,
         part_name=split.part_name,
         input_name=split.input_name,
         offset=split.row_offset,
         positions=np.array(positions, dtype=np.int32),
-        keys=np.frombuffer(bytes(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2),
-        references=np.frombuffer(bytes(texts), dtype="<u8").astype(np.uint64),
+        keys=digest_words(keys),
+        references=digest_words(texts)[:, 0],
     )
     alone = np.array(without_key, dtype=np.int32)
     return keyed, Owned(rows=alone, conflicts=alone[:0], without_key=alone)

@@ -1,11 +1,12 @@
 """How often the references of a corpus repeat, estimated in a few kilobytes."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from bertscore_beam.dump.digests import digest_words
 
 _KEPT = 1024
 # Two systems on the same references give 2. Short answers such as "yes" repeat in any corpus.
@@ -31,8 +32,7 @@ class Repeats:
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "Repeats":
         """Look at the references of some rows."""
-        data = b"".join(words_digest(texts, 8) for texts in references)
-        digests = np.unique(np.frombuffer(data, dtype="<u8").astype(np.uint64))
+        digests = np.unique(digest_words(references)[:, 0])
         return cls(rows=len(references), smallest=digests[:_KEPT])
 
     @classmethod
@@ -69,13 +69,3 @@ def repeats_warning(rows: int, distinct: int, *, keyed: bool, sampled: bool = Fa
         f"references repeat: {where}{rows:,} rows have about {distinct:,} different references, "
         f"{1 - distinct / rows:.0%} are repeats, and idf counts each of them. {cure}."
     )
-
-
-def words_digest(words: Iterable[str], size: int) -> bytes:
-    """Digest the words of a row: its key within its table, or its references."""
-    digest = hashlib.blake2b(digest_size=size)
-    for word in words:
-        data = word.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data))  # the lengths say where one word ends
-        digest.update(data)
-    return digest.digest()
