@@ -29,7 +29,6 @@ from .errors import (
     UnknownModelError as UnknownModelError,
 )
 from .explanations.explanation import Explanation as Explanation, explain as explain
-from .explanations.explanation_picture import picture as picture
 from .idf import (
     DocumentFrequencies as DocumentFrequencies,
     IdfTable as IdfTable,

@@ -25,9 +25,8 @@ from torch import Tensor
 
 from bertscore_core import registry
 from bertscore_core.empty_texts import EMPTY_LENGTH
-from bertscore_core.errors import ConfigError
-from bertscore_core.explanations.explanation import explain_weighted
-from bertscore_core.explanations.explanation_picture import check_matplotlib, draw
+from bertscore_core.errors import ConfigError, InputError, check_package, escape_text
+from bertscore_core.explanations.explanation import Explanation, explain_weighted
 from bertscore_core.idf import TokenWeights
 from bertscore_core.scorer import BertScorer, References, as_list, warn_of_texts, warn_of_weightless
 from bertscore_core.scorer_config import ScorerConfig, check_model_name
@@ -255,22 +254,23 @@ class BERTScorer:
         return (triple, self.hash) if return_hash else triple
 
     def plot_example(self, candidate: str, reference: str, fname: str = "") -> None:
-        """Draw where the score of two texts comes from, show it, and save it if a name is given.
+        """Draw the similarities of two texts, show the drawing, and save it if a name is given.
 
-        The picture is that of `bertscore-beam explain`.
+        Similarities are cosines of all tokens, also of special ones; they are not rescaled.
 
         Raises:
             ConfigError: matplotlib is not installed, `idf` is set and no texts were counted, or the
                 scorer has all layers.
-            InputError: an argument is not a text, or the two are too long together.
+            InputError: an argument is not a text, one has no tokens, or the two are too long
+                together.
         """
-        check_matplotlib()
+        check_package("matplotlib.pyplot", "a drawing", "plot")
         import matplotlib.pyplot as plt
 
         explanation = explain_weighted(
             self._scorer, candidate, [reference], self._token_weights(), idf=self.idf
         )
-        draw(explanation, plt.figure(layout="constrained"))
+        _draw(explanation)
         if fname:
             plt.savefig(fname, dpi=100)
             print("Saved figure to file: ", fname)
@@ -289,6 +289,50 @@ class BERTScorer:
             f"{type(self).__name__}(hash={self.hash}, batch_size={self.batch_size}, "
             f"nthreads={self.nthreads})"
         )
+
+
+_MOST_NUMBERS = 40 * 40
+"""Most cells with numbers: they would not be read in more, and drawing them takes minutes."""
+_MOST_INCHES = 40.0
+
+
+def _draw(explanation: Explanation) -> None:
+    """Draw the similarity matrix of a candidate and its reference on a new figure of pyplot.
+
+    Raises:
+        InputError: A text has no tokens.
+    """
+    import matplotlib.pyplot as plt
+
+    (pair,) = explanation.pairs
+    if not pair.similarities.size:
+        raise InputError(
+            "there is nothing to draw: got a text without tokens; expected tokens in both. Give "
+            "two texts that are not empty."
+        )
+    rows, columns = pair.similarities.shape
+    cell = min(0.7, _MOST_INCHES / max(rows, columns))
+    _, axes = plt.subplots(
+        figsize=(max(columns * cell, 4) + 3, max(rows * cell, 1) + 3), layout="constrained"
+    )
+    image = axes.imshow(pair.similarities, cmap="Blues", vmin=0, vmax=1)
+    size = min(10.0, cell * 40)
+    for axis, text in ((axes.xaxis, pair.reference), (axes.yaxis, pair.candidate)):
+        labels = [escape_text(token) for token in text.tokens]
+        # A token may hold dollar signs, which would begin a formula.
+        axis.set_ticks(range(len(labels)), labels, parse_math=False, fontsize=size)
+    plt.setp(axes.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_xlabel("Reference (tokenized)")
+    axes.set_ylabel("Candidate (tokenized)")
+    scores = "precision {:.4f}   recall {:.4f}   F1 {:.4f}".format(*pair.scores)
+    rescaled = "" if explanation.baseline is None else " (rescaled)"
+    axes.set_title(f"Similarity Matrix\n{scores}{rescaled}")
+    axes.figure.colorbar(image)
+    if rows * columns > _MOST_NUMBERS:
+        return
+    for (row, column), value in np.ndenumerate(pair.similarities):
+        color = "k" if value < 0.5 else "w"  # readable on light and on dark cells
+        axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=color)
 
 
 def _tensor(values: npt.NDArray[np.float32]) -> Tensor:

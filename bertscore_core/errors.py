@@ -120,7 +120,7 @@ def check_no_pointer(path: str, head: bytes) -> None:
         )
 
 
-# Text with codes in place of what cannot be seen: for terminals, pages, charts and pictures.
+# Text with codes in place of what cannot be seen: for terminals, pages, charts and drawings.
 
 # Controls (C0 except tab and newline, DEL, C1), marks that change the direction of writing, other
 # invisible characters, separators of lines and paragraphs, lone surrogates, and the two

@@ -1,1 +1,1 @@
-"""Why a pair scores what it scores: token by token, as data, page and picture."""
+"""Why a pair scores what it scores: token by token, as data and page."""

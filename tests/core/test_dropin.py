@@ -2,7 +2,9 @@
 
 import functools
 import importlib
+import json
 import re
+import shutil
 import sys
 import warnings
 from collections import Counter, defaultdict
@@ -341,13 +343,40 @@ def test_example_is_drawn_and_saved(scorer, drawings, tmp_path, capsys):
     assert str(picture) in capsys.readouterr().out
     (figure,) = drawings
     f1 = scorer.score(["the cat sat"], ["a cat was sitting"])[2].item()
-    assert f"F1 {f1:.4f}" in figure.get_suptitle()
-    values = np.asarray(figure.axes[0].images[0].get_array())
+    axes = figure.axes[0]
+    assert f"F1 {f1:.4f}" in axes.get_title()
+    tokens = [label.get_text() for label in axes.get_xticklabels()]
+    assert tokens == ["[CLS]", "a", "cat", "was", "sitting", "[SEP]"]
+    values = np.asarray(axes.images[0].get_array())
     assert values.argmax(axis=1).tolist()[2:4] == [2, 4]
+    assert [text.get_text() for text in axes.texts] == [f"{value:.3f}" for value in values.flat]
+
+
+def test_tokens_of_drawings_are_no_formulas_and_hold_nothing_unseen(drawings, tiny_folder):
+    scorer = ours.BERTScorer(str(tiny_folder("roberta")), num_layers=2)
+    scorer.plot_example("a $x_1$ \x1b[31m", "the $ cat")
+    (figure,) = drawings
+    figure.canvas.draw()
+    labels = figure.axes[0].get_yticklabels()
+    assert not any(label.get_parse_math() for label in labels)
+    assert not any("\x1b" in label.get_text() for label in labels)
+    scorer.plot_example("a " * 60, "the " * 60)  # in so many cells nobody reads numbers
+    assert not drawings[1].axes[0].texts
+
+
+def test_a_text_without_tokens_is_not_drawn(drawings, tiny_folder, tmp_path):
+    folder = tmp_path / "plain"
+    shutil.copytree(tiny_folder("qwen3"), folder)
+    tokenizer = folder / "tokenizer.json"
+    content = json.loads(tokenizer.read_text())
+    tokenizer.write_text(json.dumps(content | {"post_processor": None}))  # no special tokens
+    scorer = ours.BERTScorer(str(folder), num_layers=2)
+    with pytest.raises(InputError, match="nothing to draw: got a text without tokens; expected"):
+        scorer.plot_example("", "the cat")
 
 
 def test_drawing_without_matplotlib_says_what_to_install(scorer, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ConfigError, match=r"pip install '\.\[plot\]'"):
         scorer.plot_example("a", "b")

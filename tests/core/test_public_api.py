@@ -14,7 +14,7 @@ ModelLoadError ModelSpec Moments PairScores PairedResult ScorerConfig Scores Set
 Signature SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError
 UnknownModelError auc baseline_path choose_table compare_paired explain find_baseline
 format_baseline get_model_spec greedy_match kendall known_languages known_models load_tokenizer
-model_for_language parse_baseline pearson picture plan_batches published_baselines
+model_for_language parse_baseline pearson plan_batches published_baselines
 replace_bert_score rescale score settle spearman
 without_reasoning
 """

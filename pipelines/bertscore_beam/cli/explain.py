@@ -27,7 +27,6 @@ from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.runner import usable_cores
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations.explanation import Explanation, explain, page
-from bertscore_core.explanations.explanation_picture import FORMATS, check_matplotlib, picture
 from bertscore_core.scorer import BertScorer
 
 
@@ -46,15 +45,15 @@ class _Explained(NamedTuple):
 
 def explain_rows(options: ExplainOptions) -> int:
     """Explain rows of a run, or two texts."""
-    kind = "" if options.output is None else check_ending(options.output, "html", *FORMATS)
-    if kind in FORMATS:
-        check_matplotlib()
-    explained = _explain_texts(options) if options.run is None else _explain_run(options, kind)
+    if options.output is not None:
+        check_ending(options.output, "html", "htm")
+    explained = _explain_texts(options) if options.run is None else _explain_run(options)
     shown: tuple[TextTable, ...] = ()
     if options.output is None:
         shown = tuple(_tables(explained))
     else:
-        _write(options.output, kind, explained)
+        data = page([row[:3] for row in explained], "BERTScore, explained").encode()
+        write_atomically(absolute(options.output), data)
         say(f"{mask_credentials(options.output)} is written.")
     is_noted = options.output is None and not output_mode().json
     warnings = (
@@ -77,15 +76,9 @@ def _explain_texts(options: ExplainOptions) -> list[_Explained]:
     return [_Explained("Two texts", [f"signature: {signature}"], explanation, facts)]
 
 
-def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
+def _explain_run(options: ExplainOptions) -> list[_Explained]:
     run = open_finished(str(options.run))
-    places = _places(options, run)
-    if kind in FORMATS and len(places) > 1:
-        raise ConfigError(
-            f"a picture shows one row: got {len(places)}; expected one. Choose one with --row, or "
-            "write an HTML file."
-        )
-    rows = read_stored(run, places)
+    rows = read_stored(run, _places(options, run))
     tables = read_idf(run, None if options.idf == "none" else options.idf)
     scorers: dict[tuple[str | None, str], BertScorer] = {}
     explained = []
@@ -130,14 +123,6 @@ def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) ->
         "differences": differences,
     }
     return _Explained(str(row.place), notes, explanation, facts, warnings)
-
-
-def _write(path: str, kind: str, explained: Sequence[_Explained]) -> None:
-    if kind == "html":
-        data = page([row[:3] for row in explained], "BERTScore, explained").encode()
-    else:
-        data = picture(explained[0].explanation, kind)
-    write_atomically(absolute(path), data)
 
 
 def _tables(explained: Sequence[_Explained]) -> Iterator[TextTable]:

@@ -76,9 +76,7 @@ class ExplainOptions(RowOptions):
         tuple[str, ...], Flag(metavar="TEXT", short="-r", blank=True), "Its reference, or several."
     ] = ()
     output: Annotated[
-        str | None,
-        Flag(metavar="FILE", short="-o"),
-        "Write FILE.html, FILE.png or FILE.svg, and print nothing.",
+        str | None, Flag(metavar="FILE", short="-o"), "Write a page, FILE.html, and print nothing."
     ] = None
 
     @classmethod

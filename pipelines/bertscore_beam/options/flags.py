@@ -25,7 +25,7 @@ COMMON_FLAGS = {
 
 _ALL = "--help-all"
 _PLACE = "place of "
-_PAGES = (".html", ".htm", ".png", ".svg")
+_PAGES = (".html", ".htm")
 _GLUED = re.compile(r"-[A-Za-z][^=]")
 
 Read = TypeVar("Read", bound=declare.Options)

@@ -1,17 +1,20 @@
-"""Charts as Vega-Lite specifications, and as SVG that a page holds inline.
+"""Charts as Vega-Lite specifications: SVG that a page holds inline, and the PNG of `tune`.
 
-Colours are CSS variables and `currentColor`, so a chart follows the page from light to dark. It is
-drawn twice, for wide and for narrow screens, and hidden from screen readers: the table beside it
-says the same.
+In a page, colours are CSS variables and `currentColor`, so a chart follows the page from light to
+dark. It is drawn twice, for wide and for narrow screens, and hidden from screen readers: the table
+beside it says the same.
 """
 
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import vl_convert
-from jinja2 import Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bertscore_beam.dump.census import Group
@@ -36,8 +39,10 @@ _AXIS = 44
 _FAR = 3
 """How many times as far as others a change reaches that sets the scale of its chart."""
 
-_Values = list[dict[str, Any]]
+_VERSION = "6.4"
+"""Version of Vega-Lite."""
 
+_Values = list[dict[str, Any]]
 
 _CANVASES = {
     "wide": {"width": 560, "label": 200, "height": 200, "ticks": 6},
@@ -46,13 +51,33 @@ _CANVASES = {
 """Pixels of a chart: its width, the most that names beside the plot take, and the height of one
 that has no row for each name; then how many numbers are below the plot."""
 
+_OF_PAGES = {
+    "ink": "currentColor",
+    "faint": "var(--line)",
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+    "series": _SERIES,
+    "dashes": _DASHES,
+}
+
+_COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#1A1A1A"]
+"""Colours that colour-blind readers can distinguish."""
+_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
+"""One fewer than the colours, so that no two of 42 lines have the same of both."""
+_OF_FILES = {
+    "ink": "#1A1A1A",
+    "faint": "#D0D0D0",
+    "font": "Liberation Sans",  # vl_convert brings it: the same picture on every machine
+    "series": _COLORS,
+    "dashes": [[1, 0], [6, 3], [1.5, 2.5]],
+}
+_MEASURES = {"f1": "F1", "recall": "recall", "precision": "precision"}
+"""Their names, in the order of their dashes."""
+_MOST_LAYER_LINES = 14
+"""Most groups in the picture of layers."""
+
 
 def charts_of(
-    template: Template,
-    data: ReportData,
-    measure: str,
-    raw_measure: str,
-    run_names: Mapping[str, str],
+    data: ReportData, measure: str, raw_measure: str, run_names: Mapping[str, str]
 ) -> dict[str, dict[str, Markup]]:
     """Draw the charts of a page, by section and canvas; one without a value is left out."""
     changes = [] if data.against is None else data.against.by_change
@@ -94,7 +119,7 @@ def charts_of(
         "group_trend": ("groups", measure, runs, means),
     }
     return {
-        section: {name: _svg(template, canvas, *chart, lines) for name, canvas in _CANVASES.items()}
+        section: {name: _svg(canvas, *chart, lines) for name, canvas in _CANVASES.items()}
         for section, chart in charts.items()
         if chart[-1]
     }
@@ -143,8 +168,93 @@ def within_scale(values: _Values) -> list[int]:
     return near if has_room else []
 
 
+def layers_chart(rows: Sequence[Mapping[str, Any]], statistic: str, overall: str) -> str:
+    """Return the chart of agreement with people by layer, as in the paper's figure.
+
+    One panel has all settings over all rows, another F1 of the first setting in each group.
+
+    Args:
+        rows: Those of BERTScore by this statistic, of the results of `tune`.
+        statistic: Its name.
+        overall: Name of the group over all rows.
+
+    Returns:
+        Its specification.
+    """
+    settings = list(dict.fromkeys(map(_setting, rows)))
+    others = [name for name in dict.fromkeys(row["group"] for row in rows) if name != overall]
+    groups = others[:_MOST_LAYER_LINES]
+    width = 460
+    names = {
+        "measures": list(_MEASURES.values()),
+        "settings": [
+            _cut((model,), width - 80) + (", idf" if idf == "corpus" else "")
+            for model, idf in settings
+        ],
+        "groups": [_cut((name,), width - 50) for name in groups],
+    }
+    points = [(settings.index(_setting(row)), row) for row in rows if row["group"] == overall]
+    panels = [_panel(_cut((overall,), width), "settings", points)]
+    if len(groups) > 1:
+        points = [
+            (groups.index(row["group"]), row)
+            for row in rows
+            if row["group"] in groups and _setting(row) == settings[0] and row["measure"] == "f1"
+        ]
+        model = _cut((settings[0][0],), width - 130)
+        panels.append(_panel(f"F1 of {model} in each group", "groups", points))
+    return _template().render(
+        **_OF_FILES,
+        kind="layers",
+        title=f"agreement with people ({statistic.replace('_', ' ')})",
+        width=width,
+        height=380,
+        ticks=max(row["layer"] for row in rows) + 1,
+        left=0,
+        extent=0,
+        names=names,
+        panels=panels,
+    )
+
+
+def _setting(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["model"], row["idf"]
+
+
+def _panel(
+    title: str, names: str, points: Sequence[tuple[int, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """Return a panel of the picture of layers: points, each on a line of the name of this place."""
+    count = 1 + max((line for line, _ in points), default=0)
+    return {
+        "title": title,
+        "names": names,
+        "colors": [_COLORS[at % len(_COLORS)] for at in range(count)],
+        "shapes": [_SHAPES[at % len(_SHAPES)] for at in range(count)],
+        "values": [
+            {"line": line, "measure": list(_MEASURES).index(row["measure"]), "layer": row["layer"]}
+            | {name: _finite(row[name]) for name in ("value", "low", "high")}
+            for line, row in points
+        ],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(  # noqa: S701 (JSON, whose values `tojson` escapes)
+        loader=FileSystemLoader(Path(__file__).parent / "template"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("charts.json.jinja")
+
+
 def _svg(
-    template: Template,
     canvas: Mapping[str, int],
     kind: str,
     title: str,
@@ -160,22 +270,28 @@ def _svg(
     labels = [_cut(name, 130 if is_below else canvas["label"]) for name in names]
     widest = max(map(_width, labels), default=0.0)
     slanted = is_below and len(names) * (widest + 8) > canvas["width"] - 2 * _AXIS
-    spec = template.render(
+    specification = _template().render(
+        **_OF_PAGES,
         kind=kind,
         title=title,
-        names=labels,
+        names={"names": labels, "groups": [_cut(name, canvas["width"] - 150) for name in lines]},
         values=[{"at": at} | own for at, own in enumerate(values)],
-        lines=[_cut(name, canvas["width"] - 150) for name in lines],
         **canvas,
         # Slanted names reach to the left of their places, and the first place is beside the axis.
         slanted=slanted,
         left=max(0.0, widest * 0.82 + 6 - _AXIS) if slanted else 0.0,
         extent=_AXIS if is_below or not labels else widest + 10,
-        series=_SERIES,
-        dashes=_DASHES,
     )
-    svg = vl_convert.vegalite_to_svg(spec, vl_version="6.4", allowed_base_urls=[])
+    svg = vl_convert.vegalite_to_svg(specification, vl_version=_VERSION, allowed_base_urls=[])
     return Markup(svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1))  # noqa: S704
+
+
+def png(specification: str) -> bytes:
+    """Draw a chart as a PNG: the same bytes for the same specification."""
+    drawn: bytes = vl_convert.vegalite_to_png(
+        specification, vl_version=_VERSION, scale=1.6, allowed_base_urls=[]
+    )
+    return drawn
 
 
 def _width(text: str) -> float:

@@ -50,13 +50,12 @@ def render(data: ReportData) -> str:
     environment = _environment()
     runs = [data.run, *(one.against for one in data.comparisons), *(one.run for one in data.nights)]
     run_names = words.run_names(runs)
-    specification = environment.get_template("charts.json.jinja")
     return environment.get_template("page.html.jinja").render(
         data=data,
         style=Markup(style),  # noqa: S704 (our own file)
         policy=_policy(style),
         sections=_sections(data, measure, raw_measure),
-        charts=charts.charts_of(specification, data, measure, raw_measure, run_names),
+        charts=charts.charts_of(data, measure, raw_measure, run_names),
         run_names=run_names,
         version=version("bertscore-beam"),
         total=data.total.values,

@@ -13,11 +13,11 @@ from scipy.stats import rankdata
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.write import write_atomically
+from bertscore_beam.pages.charts import layers_chart, png
 from bertscore_beam.run.loading import read_layers
 from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.layer_picture import draw_layers
 from bertscore_beam.tune.tune_plan import TunePlan
-from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, POOR, Results, Row
+from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, MEAN, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
 from bertscore_core.stats.estimates import first_best
 from bertscore_core.stats.score_statistics import Doubles
@@ -32,10 +32,12 @@ def result_files(plan: TunePlan, results: Results) -> dict[str, bytes]:
     """Return the files of everything that a run has found, by name, but for the summary."""
     statistic, buffer = plan.options.statistic, io.BytesIO()
     pq.write_table(pa.Table.from_pylist(results.rows, AGREEMENT), buffer)
+    rows = _of_bertscore(results.rows, statistic)
+    overall = MEAN if any(row["group"] == MEAN for row in rows) else rows[0]["group"]
     files = {
         TABLE: _csv(results.rows),
         PARQUET: buffer.getvalue(),
-        PICTURE: draw_layers(_of_bertscore(results.rows, statistic), statistic),
+        PICTURE: png(layers_chart(rows, statistic, overall)),
     }
     if texts := differences(plan.judgements, results, plan.options.differences):
         files[DIFFERENCES] = _csv(texts)

@@ -22,7 +22,7 @@ _DEFAULT_MIN_ROWS = 30
 """Below this the interval of a correlation is so wide that no layer can be told from another."""
 _LEAST_HYBRIDS = 100
 """As many are chosen from at a time."""
-_EXTRA = ("matplotlib", "sacrebleu", "rouge_score", "MeCab")
+_EXTRA = ("jinja2", "vl_convert", "sacrebleu", "rouge_score", "MeCab")
 """Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from bertscore_core import Baseline, BertScorer, ScorerConfig, errors, explain
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.explanations import explanation
 from bertscore_core.explanations.explanation import NO_MATCH, describe_making, fragment, page
-from bertscore_core.explanations.explanation_picture import drawable, families_for, picture
 from bertscore_core.tokenizer.tokenization import readable_tokens
 from tests.support.read_html import Reader
 
@@ -133,8 +131,6 @@ def test_a_text_without_tokens_has_no_matches(tiny_scorer, monkeypatch):
     assert set(pair.reference.matches.tolist()) == {NO_MATCH}
     assert np.isnan(pair.reference.similarities).all()
     assert "(no tokens)" in fragment(found)
-    with pytest.raises(errors.InputError, match="nothing to draw"):
-        picture(found)
 
 
 def test_what_cannot_be_explained_is_refused(scorer, tiny_scorer, monkeypatch):
@@ -186,45 +182,18 @@ def test_html_shows_both_texts_as_they_are_written(scorer):
     assert written == [candidate, "(empty)", candidate, "naïve  Ça"]
 
 
-def test_pictures_show_every_token(scorer):
-    pytest.importorskip("matplotlib")
-    found = explain(scorer, "the $cost$ is <5 שלום 中文", ["the price 😀 العربية", "other"])
-    assert picture(found).startswith(b"\x89PNG")
-    drawn = picture(found, "svg")
-    assert drawn == picture(found, "svg")
-    words = {"".join(one.itertext()).strip() for one in ElementTree.fromstring(drawn).iter()}  # noqa: S314
-    tokens = {*found.pairs[0].candidate.tokens, *found.pairs[0].reference.tokens}
-    assert tokens <= words
-    assert b"\x89PNG" in picture(found, reference=1)[:8]
-
-
 @pytest.mark.model
-def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_path):
-    pytest.importorskip("matplotlib")
+def test_pages_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_path):
     folder = tmp_path / "m$x_a$ \x1b[31m\ufffe"
     shutil.copytree(tiny_folder("roberta"), folder)
     scorer = BertScorer(ScorerConfig(model=str(folder), num_layers=2, device="cpu"))
     hostile = "a \ufffe b\uffff \x1b[31m \x00 \u202e c"
     found = explain(scorer, hostile, ["the cat"])
-    codes = (r"\ufffe", r"\uffff", r"\x1b", r"\x00", r"\u202e")
-    drawn = ElementTree.fromstring(picture(found, "svg"))  # noqa: S314 (our own)
-    words = "".join(drawn.itertext())
     shown = page([(hostile, (hostile,), found)], hostile)
-    for text in (words, shown):
-        assert all(code in text for code in codes)
-        assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
-        assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
-    assert picture(found).startswith(b"\x89PNG")
+    assert all(code in shown for code in (r"\ufffe", r"\uffff", r"\x1b", r"\x00", r"\u202e"))
+    assert not set("\ufffe\uffff\x1b\x00\u202e") & set(shown)
+    assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in shown
     assert describe_making(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")
-
-
-def test_characters_without_a_font_are_shown_by_number():
-    pytest.importorskip("matplotlib")
-    families, missing = families_for("cat \U0010fffd")
-    assert families[0] == "DejaVu Sans"
-    assert missing == {"\U0010fffd"}
-    assert drawable("a\U0010fffd", missing) == "aU+10FFFD"
-    assert drawable("cat", missing) == "cat"
 
 
 def test_plain_values_hold_no_nan(scorer):
