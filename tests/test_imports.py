@@ -15,7 +15,7 @@ ROOMS = sorted(
 PURE = """baseline idf registry signature tokens match.matching stats.agreement stats.estimates
 stats.intervals stats.moments stats.paired stats.score_statistics stats.scores sums"""
 STEPS = """baseline.extract baseline.layer_moments idf.counting run.activity run.child run.counters
-run.pool run.text_import score.loaded_scorers score.steps tune.layer_scores"""
+run.layer_step run.pool run.text_import score.loaded_scorers score.steps tune.layer_scores"""
 COMMANDS = ["bertscore_beam.cli.main", "bertscore_beam.options.score_options"]
 LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_core.scorer_config"]
 

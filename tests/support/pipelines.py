@@ -33,7 +33,6 @@ from bertscore_beam.run.run_step import add_phases
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score import job as of_score
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.tune.job import tune_phases
 from bertscore_beam.tune.layer_scores import ScoreParts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core import ScorerConfig, settle
@@ -70,7 +69,7 @@ def pipelines_of(options: RunOptions) -> list[Pipeline]:
         case TuneOptions():
             setting = settle(ScorerConfig()).for_workers()
             step = ScoreParts(setting, folder, options.weightings, scores="")
-            return [Pipeline.of("score", runner, tune_phases(step, options.accelerator))]
+            return [Pipeline.of("score", runner, [step.phase(options.accelerator)])]
         case BaselineOptions():
             return list(_baseline_pipelines(options, runner, folder))
     raise TypeError(options)
@@ -106,7 +105,7 @@ def _baseline_pipelines(
         counted = of_baseline.count_phases(folder, ScorerConfig(idf=True))
         yield Pipeline.of("count", scoring, counted)
     step = ScorePairParts(setting=settle(ScorerConfig()).for_workers(), folder=folder)
-    yield Pipeline.of("score", scoring, of_baseline.score_phases(step, options))
+    yield Pipeline.of("score", scoring, [step.phase(options.accelerator)])
 
 
 def describe(runner: Runner, build: Build) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, nan_to_null, w
 from bertscore_beam.run.job import Run, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
 from bertscore_beam.run.phases import Phase, given
-from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.publication import readable_head
 from bertscore_core.errors import IdfError, InputError
 from bertscore_core.idf import IdfTable
@@ -212,15 +211,10 @@ def _score_with_model(
             uncounted += wanted
     if pending or uncounted:
         step = ScorePairParts(setting=model.setting, folder=folder)
-        below = f"{sources.MOMENTS_FOLDER}/"
-        expected = Expected(
-            message=f"Scoring {sum(part.rows for part in pending):,} pairs with {model.name}",
-            folder=sources.MOMENTS_FOLDER,
-            amounts={part.moments.removeprefix(below): part.rows for part in pending},
-            unit="pairs",
-        )
+        rows = sum(part.rows for part in pending)
+        expected = step.expected(pending, f"Scoring {rows:,} pairs with {model.name}")
         counting = count_phases(folder, model.setting.config, uncounted) if uncounted else ()
-        phases = (*counting, *score_phases(step, job.options, pending))
+        phases = (*counting, step.phase(job.options.accelerator, pending))
         run.do(phases, expected, runner=job.plan.scoring)
     return {
         code: (Moments.merge(_read_moments(folder, wanted)), _read_idf(folder, wanted))
@@ -234,14 +228,6 @@ def _read_idf(folder: OutputFolder, parts: Sequence[PairsToScore]) -> IdfTable |
         return IdfTable.from_bytes(folder.read(parts[0].idf)) if parts[0].idf else None
     except (FileNotFoundError, IdfError):
         return None
-
-
-def score_phases(
-    step: ScorePairParts, options: BaselineOptions, parts: Sequence[PairsToScore] = ()
-) -> tuple[Phase]:
-    """Return the phase that scores parts of pairs with one model."""
-    items, accelerator = given(parts), options.accelerator
-    return (Phase(name="ScorePairParts", items=items, step=step, accelerator=accelerator),)
 
 
 def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:

@@ -6,6 +6,7 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,13 @@ import pyarrow as pa
 from bertscore_beam.baseline.sources import MOMENTS_FOLDER, read_pairs
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
 from bertscore_beam.idf.idf_tables import read_table
-from bertscore_beam.run import activity, counters
+from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.loading import load_scorer
+from bertscore_beam.run.layer_step import LayerStep
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.scorer import BertScorer
-from bertscore_core.scorer_config import ScorerConfig, WorkerSettings
+from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.moments import Moments
 from bertscore_core.tokenizer.tokenization import TextTokenizer
 from bertscore_core.work import Work
@@ -80,32 +81,20 @@ def merge_tables(tables: Iterable[IdfTable]) -> IdfTable:
 
 
 @dataclass(frozen=True, slots=True)
-class ScorePairParts:
-    """The step that scores parts at every layer, writes the sums and yields their paths."""
+class ScorePairParts(LayerStep):
+    """The step that scores parts at every layer, and writes the sums."""
 
-    setting: WorkerSettings
-    folder: OutputFolder
-
-    def open(self) -> Callable[[PairsToScore], Iterator[str]]:
-        """Load the scorer."""
-        scorer = load_scorer(self.setting)
-        return partial(_score, scorer=scorer, folder=self.folder)
+    below: ClassVar[str] = MOMENTS_FOLDER
 
     def name(self, part: PairsToScore) -> str:
-        """Return the path of the sums, which no other part has."""
+        """Return the path of the sums."""
         return part.moments
 
-
-def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
-    table = read_pairs(folder, part.pairs, part.digest)
-    idf = read_table(folder.path(part.idf)) if part.idf else None
-    work = Work()
-    with activity.report_fraction(
-        part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
-    ):
-        moments = sum_scores(scorer, table, work, idf)
-    folder.write(part.moments, moments.to_bytes())
-    yield part.moments
+    def scored(self, scorer: BertScorer, part: PairsToScore, work: Work) -> bytes:
+        """Return the sums of a part."""
+        table = read_pairs(self.folder, part.pairs, part.digest)
+        idf = read_table(self.folder.path(part.idf)) if part.idf else None
+        return sum_scores(scorer, table, work, idf).to_bytes()
 
 
 def sum_scores(
@@ -117,8 +106,6 @@ def sum_scores(
     """
     tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
     scores = scorer.score_tokenized(tokenized, scorer.token_weights(idf), work)
-    counters.count(counters.PAIRS_SCORED, len(scores))
-    counters.count_work(work)
     usable = scores.scored & ~scores.only_special
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
     return Moments.of(values[:, usable], _hosts(pairs.filter(pa.array(usable))))

@@ -32,12 +32,10 @@ from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
 from bertscore_beam.run.output import Outcome
-from bertscore_beam.run.phases import Phase, given
-from bertscore_beam.run.progress import Expected
 from bertscore_beam.run.publication import Head, publish_files, readable_head
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements, read_judgements
-from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
+from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, ScoreParts
 from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, result_files, summary_of, write_layers
 from bertscore_beam.tune.show_tune import show_plan, show_results
@@ -218,24 +216,11 @@ def _score_with_model(
     pending = [part for part in parts if scoring.name(part) not in present]
     if pending:
         _count_idf(plan.judgements, folder, model, scoring.idf)
-        expected = Expected(
-            message=f"Scoring {sum(part.rows for part in pending):,} judgements with {model.name}",
-            folder=SCORES_FOLDER,
-            amounts={
-                scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in pending
-            },
-            unit="pairs",
-        )
-        phases = tune_phases(scoring, plan.options.accelerator, pending)
-        run.do(phases, expected, plainly=len(pending) == 1)
+        rows = sum(part.rows for part in pending)
+        expected = scoring.expected(pending, f"Scoring {rows:,} judgements with {model.name}")
+        phase = scoring.phase(plan.options.accelerator, pending)
+        run.do([phase], expected, plainly=len(pending) == 1)
     return _read_all(folder, [scoring.name(part) for part in parts])
-
-
-def tune_phases(
-    scoring: ScoreParts, accelerator: str | None, parts: Sequence[Part] = ()
-) -> tuple[Phase]:
-    """Return the phase that scores parts with one model."""
-    return (Phase(name="ScoreParts", items=given(parts), step=scoring, accelerator=accelerator),)
 
 
 def _count_idf(

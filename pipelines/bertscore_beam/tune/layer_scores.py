@@ -1,20 +1,17 @@
 """Score parts of the judgements with a model, at every layer with every weighting."""
 
 import io
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.idf.idf_tables import read_table
-from bertscore_beam.run import activity, counters
-from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
-from bertscore_beam.run.loading import load_scorer
+from bertscore_beam.run.folder import MANIFEST_FOLDER
+from bertscore_beam.run.layer_step import LayerStep
 from bertscore_core.scorer import BertScorer
-from bertscore_core.scorer_config import WorkerSettings
 from bertscore_core.tokens import FloatArray
 from bertscore_core.work import Work
 
@@ -54,40 +51,32 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreParts:
-    """The step that scores parts of judgements, writes the scores and yields their paths.
+class ScoreParts(LayerStep):
+    """The step that scores parts of judgements, and writes the scores.
 
     Attributes:
         scores: Folder of the scores, below that of the run.
         idf: Paths of the idf tables of all groups, below that of the run; none without idf.
     """
 
-    setting: WorkerSettings
-    folder: OutputFolder
+    below: ClassVar[str] = SCORES_FOLDER
+
     weightings: tuple[str, ...]
     scores: str
     idf: tuple[str, ...] = ()
 
-    def open(self) -> Callable[[Part], Iterator[str]]:
-        """Load the scorer; its backend must be of the version that the job has."""
-        return partial(self._score, load_scorer(self.setting))
-
     def name(self, part: Part) -> str:
-        """Return the path of the scores, which no other part has."""
+        """Return the path of the scores."""
         return f"{self.scores}/{part.name}.npz"
 
-    def _score(self, scorer: BertScorer, part: Part) -> Iterator[str]:
+    def scored(self, scorer: BertScorer, part: Part, work: Work) -> bytes:
+        """Return the scores of a part, and how long the device was busy."""
         with open_kept(self.folder.path(part.path), _CURE) as file:
             table = file.read()
-        work, path = Work(), self.name(part)
-        with activity.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
-            scores = self._score_part(scorer, table, work)
-        counters.count(counters.PAIRS_SCORED, len(table))
-        counters.count_work(work)
+        scores = self._score_part(scorer, table, work)
         buffer = io.BytesIO()
         np.savez(buffer, scores=scores, seconds=np.float64(work.busy_seconds))
-        self.folder.write(path, buffer.getvalue())
-        yield path
+        return buffer.getvalue()
 
     def _score_part(self, scorer: BertScorer, table: pa.Table, work: Work) -> FloatArray:
         """Score pairs at every layer with every weighting; each text is encoded once.

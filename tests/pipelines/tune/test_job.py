@@ -217,7 +217,7 @@ def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
 
 def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
     shutil.copytree(run / "out", tmp_path / "out")
-    monkeypatch.setattr(job, "tune_phases", None)  # would fail if it were asked for
+    monkeypatch.setattr(job.ScoreParts, "phase", None)  # would fail if it were asked for
     words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
     assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
     printed = capsys.readouterr()
