@@ -49,7 +49,7 @@ class GateOptions(Options):
         super().__post_init__()
         check_confidence(self.confidence)
         measures = self.measure
-        if not measures or len({*measures}) < len(measures):
+        if len({*measures}) < len(measures):
             raise ConfigError(
                 f"--measure cannot be used: got {' '.join(measures)!r}; expected one of "
                 f"{', '.join((*SCORES, *METRICS))}, or a column, or several, each once."

@@ -130,6 +130,8 @@ class Option:
         """
         flag = self.flag
         cure = f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
+        fine = value != () or self.default in ((), None)
+        check_value(self.name, value, fine=fine, expected="at least one", cure=cure)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, str) and not flag.blank:
                 check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)

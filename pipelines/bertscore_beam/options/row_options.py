@@ -280,7 +280,7 @@ class RowOptions(EncoderOptions, TextOptions):
         check_value(
             "candidate_column",
             self.candidate_column if len(self.candidate_column) != 1 else self.candidate_column[0],
-            fine=0 < len(set(self.candidate_column)) == len(self.candidate_column)
+            fine=len(set(self.candidate_column)) == len(self.candidate_column)
             and others.isdisjoint(self.candidate_column),
             expected="a column that is not also the reference column or a key; of several columns "
             "each once",

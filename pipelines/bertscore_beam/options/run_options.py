@@ -137,8 +137,3 @@ class DumpOptions(TextOptions, RunOptions):
         Flag(least=0),
         "Fewest rows of input with which the job can succeed; 0 accepts an empty input.",
     ] = 1
-
-    def __post_init__(self) -> None:
-        """Check the input as well."""
-        super().__post_init__()
-        self._check("input", bool(self.input), "at least one path", "Name what to score.")

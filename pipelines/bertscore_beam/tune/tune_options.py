@@ -198,18 +198,6 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
             "a name other than the reference column's",
             "Texts compared with themselves all score 1.",
         )
-        self._check_lists()
-        self._check_statistics()
-
-    def check_packages(self) -> None:
-        """Check for those of the extra."""
-        for name in _EXTRA:
-            check_package(name, "tune", "tune")
-
-    def _check_lists(self) -> None:
-        for name in ("judgements", "layers", "metrics"):
-            fine = bool(getattr(self, name))
-            self._check(name, fine, "at least one", "Leave it out for the default.")
         self._check(
             "layers",
             self.layers == (_ALL_LAYERS,)
@@ -218,6 +206,12 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
             "Write --layers 4 5 6.",
         )
         self._check_metric_names(", or 'all' or 'none' alone")
+        self._check_statistics()
+
+    def check_packages(self) -> None:
+        """Check for those of the extra."""
+        for name in _EXTRA:
+            check_package(name, "tune", "tune")
 
     def _check_statistics(self) -> None:
         if self.score_column is None and self.label_column is None:

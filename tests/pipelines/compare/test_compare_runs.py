@@ -471,7 +471,7 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
         ({"cluster": "docment"}, "Did you mean 'document'"),
         ({"measure": ("f2",)}, "got no such column 'f2'; expected numbers"),
         ({"measure": ("f1", "f1")}, "several, each once"),
-        ({"measure": ()}, "expected one of precision"),
+        ({"measure": ()}, "expected at least one"),
         ({"confidence": 1.5}, "between 0 and 1"),
         ({"fail_if_drop": -0.1}, "a number from 0 on"),
         ({"systems": ("a", "b")}, "got AGAINST, too"),

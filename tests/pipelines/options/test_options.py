@@ -113,7 +113,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
             ("model", [["x" * 9000]], "got"),
         ]
     ),
-    ({"input": []}, r"'input' cannot be used: got \(\); expected at least one path"),
+    ({"input": []}, r"'input' cannot be used: got \(\); expected at least one\. Give --input PATH"),
+    ({"candidate_column": []}, r"got \(\); expected at least one\. Leave it out for the default"),
     ({"input": ["a", " "]}, r"'input' cannot be used: got ' '; expected some text"),
     ({"output": ""}, r"'output' cannot be used"),
     ({"output": "https://host/out"}, r"http is for reading only"),
