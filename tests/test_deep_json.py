@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.baseline.table_difference import read_table
 from bertscore_beam.dump import columns
+from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.files.checked import with_digest
 from bertscore_beam.idf.counting import count_from_bytes
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.record import record_from_json
@@ -50,10 +49,7 @@ def in_set():
 
 
 def in_parquet(key):
-    buffer = io.BytesIO()
-    table = pa.table({"x": [1]}).replace_schema_metadata({key: DEEP})
-    pq.write_table(table, buffer)
-    return with_digest(buffer.getvalue())
+    return write_part(pa.table({"x": [1]}).replace_schema_metadata({key: DEEP}))
 
 
 def model_with(folder, **contents):

@@ -241,7 +241,7 @@ def _words(*words: object) -> Words:
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
 
-OF_A_RUN = ("run", "token", "epoch", "footer_digest", "digest", "part_version", "reused")
+OF_A_RUN = ("run", "token", "epoch", "seal", "digest", "part_version", "reused")
 OF_A_RUN += ("parts_of_earlier_runs", "parts_kept", "replaced", "tokens", "batches", "padding")
 """Fields of JSON that tell one run from another, at any depth; a file's digest is of these, too."""
 

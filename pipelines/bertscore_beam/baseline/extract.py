@@ -6,6 +6,7 @@ So the number of objects does not grow with that of languages, one language can 
 there are no sentences without their record.
 """
 
+import json
 import os
 import tempfile
 from collections import Counter
@@ -23,13 +24,13 @@ from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched
 from bertscore_beam.crawl.given_files import read_documents, read_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
 from bertscore_beam.crawl.warc import read_pages
-from bertscore_beam.dump.parquet import open_kept
-from bertscore_beam.files.checked import from_json, to_json
+from bertscore_beam.dump.parquet import open_kept, sealed_writer
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.reach import is_web
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import load_json
 
 _PAGES = 20_000
 """Documents whose sentences are in memory together: a file of them may have millions."""
@@ -122,15 +123,14 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
     Rows and row groups are added to the record as they are written.
     """
-    how = {"compression": "zstd", "version": "2.6", "write_page_checksum": True}
-    with pq.ParquetWriter(path, FILE_SCHEMA, **how) as writer:
+    with open(path, "w+b") as file, sealed_writer(file, FILE_SCHEMA) as writer:
         for language, table in tables:
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
                 record.groups.append(language)
                 record.rows[language] += len(table)
         content = {one.name: getattr(record, one.name) for one in fields(record)}
-        writer.add_key_value_metadata({_RECORD: to_json(content)})
+        writer.add_key_value_metadata({_RECORD: json.dumps(content)})
 
 
 def _tables(
@@ -159,18 +159,14 @@ def read_rows(
     with open_kept(folder.path(path), _CURE) as file:
         for number, code in enumerate(_record_of(file).groups):
             if code == language:
-                yield file.read_row_group(number, columns=list(columns))
+                rows = file.read_row_group(number, columns=list(columns))
+                if len(rows) != file.metadata.row_group(number).num_rows:
+                    raise ValueError("rows are missing")
+                yield rows
 
 
 def _record_of(file: pq.ParquetFile) -> ReadFile:
-    footer = file.metadata
-    record = ReadFile(**from_json(footer.metadata[_RECORD]))
-    rows = dict.fromkeys(record.rows, 0)
-    for number, language in enumerate(record.groups):
-        rows[language] += footer.row_group(number).num_rows
-    if rows != record.rows or file.schema_arrow != FILE_SCHEMA:  # no checksum covers these
-        raise ValueError("a footer that its record does not fit")
-    return record
+    return ReadFile(**load_json(file.metadata.metadata[_RECORD]))
 
 
 class SentenceIndex:

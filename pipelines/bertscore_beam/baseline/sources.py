@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
@@ -16,8 +17,7 @@ from bertscore_beam.crawl.fetch import FetchError
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
-from bertscore_beam.dump.parquet import open_kept
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_json, to_line
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.reach import is_web
@@ -139,7 +139,7 @@ class PairsRecord:
     def digest(self) -> str:
         """Digest of what the pairs are made of. 16 hexadecimal digits."""
         made = {"sample": self.sample, "parts": [(part.name, part.rows) for part in self.parts]}
-        return digest_of(to_json(made), 16)
+        return digest_of(to_line(made), 16)
 
     @property
     def rows(self) -> int:
@@ -179,10 +179,15 @@ def read_pairs(folder: OutputFolder, path: str, digest: str) -> pa.Table:
     Raises:
         InputError: It is damaged, or another one than was written.
     """
-    record = pairs_record_path(PurePath(path).parent.name)
-    cure = f"Delete {record!r} and run the same command again: it pairs the sentences once more."
-    with open_kept(folder.path(path), cure, digest=digest) as file:
-        return file.read()
+    data = folder.read(path)
+    if digest_of(data) != digest:
+        record = pairs_record_path(PurePath(path).parent.name)
+        raise InputError(
+            f"{mask_credentials(folder.path(path))!r} is damaged: got other bytes than were "
+            f"written; expected a file as an earlier command wrote it. Delete {record!r} and run "
+            "the same command again: it pairs the sentences once more."
+        )
+    return pq.read_table(pa.BufferReader(data), use_threads=False)
 
 
 # The files that sentences are read from, as they travel to the workers.

@@ -4,9 +4,11 @@ Whatever is wrong with a file is raised as `InputError`; see `reading`.
 """
 
 import contextlib
+import io
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,16 +18,9 @@ from bertscore_beam.dump.lines import without_lines
 from bertscore_beam.dump.paths import Column, is_list
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup
-from bertscore_beam.files.checked import digest_of, without_digest
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import (
-    RemoteFile,
-    fetch,
-    open_source,
-    read_bytes,
-    reads_one_version,
-    source_size,
-)
+from bertscore_beam.files.read import RemoteFile, fetch, open_source, reads_one_version, source_size
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -53,9 +48,7 @@ def open_parquet(
     size: int | None = None,
     version: str = "",
     whole: bool = False,
-    footer: str = "",
-    digest: str = "",
-    copy: str = "",
+    seal: str | None = None,
 ) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
@@ -65,10 +58,9 @@ def open_parquet(
         size: As for `open_source`.
         version: As for `open_source`.
         whole: Whether all of the file is wanted, so that it may be fetched at once.
-        footer: `source_footer_digest` of the file, if it is known: the footer is checked before it
-            is read. Pages are checked by their own checksums when they are read, if they have any.
-        digest: Digest of the whole file, if it is known: then all of it is read and checked.
-        copy: Path of a copy of its footer, if there is one: its own is not read then.
+        seal: Of a file of `sealed_writer` its seal, or "" for any: its footer is checked before it
+            is read, and its pages as they are read. None for other files, whose pages may have
+            checksums.
 
     Yields:
         The file, and the source of its bytes.
@@ -80,12 +72,9 @@ def open_parquet(
     with reading(path), open_source(path, size=size, version=version) as source:
         if whole:
             fetch(source, 0, source_size(source))
-        if digest and digest_of(source.read()) != digest:
-            raise ValueError("other bytes than were written")
         known = (path, size, version) if version and reads_one_version(path) else None
-        metadata = _checked_footer(source, footer) if footer else _footers.get(known)
-        if copy:
-            metadata = pq.read_metadata(pa.BufferReader(_read_copy(copy)))
+        sealed = None if seal is None else _checked_footer(_footer(source), seal)
+        metadata = _footers.get(known) if sealed is None else sealed
         file = _opened(source, metadata, timestamp_unit)
         if known is not None and not whole:
             with _footers_lock:
@@ -96,20 +85,19 @@ def open_parquet(
 
 
 @contextlib.contextmanager
-def open_kept(path: str, cure: str, *, digest: str = "") -> Iterator[pq.ParquetFile]:
+def open_kept(path: str, cure: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file that an earlier command wrote into an output folder.
 
     Args:
         path: As for `open_parquet`, which says more of what is checked.
         cure: What to do if it is damaged: the last sentence of the error.
-        digest: As for `open_parquet`.
 
     Raises:
         InputError: It is damaged.
         OSError: It cannot be reached.
     """
     try:
-        with open_parquet(path, whole=bool(digest), digest=digest) as (file, _):
+        with open_parquet(path, seal="") as (file, _):
             yield file
     except InputError as error:
         got = str(error.__cause__ or error).splitlines()[0]
@@ -157,15 +145,6 @@ _FOOTER_BYTES = 64 * 1024
 """Bytes at the end of a file that are fetched together; few footers are larger."""
 
 
-def source_footer_digest(source: pa.NativeFile | RemoteFile) -> str:
-    """Return the digest of the footer of an open file: all that no checksum of a page covers.
-
-    Headers of pages are not covered either. A flipped bit of one can lose rows, but gives no other
-    values: who reads columns counts their rows.
-    """
-    return digest_of(_footer(source))
-
-
 def fetch_columns(
     file: pq.ParquetFile, source: pa.NativeFile | RemoteFile, names: Collection[str]
 ) -> None:
@@ -182,39 +161,17 @@ def fetch_columns(
             fetch(source, start, max(place + size for place, size in places))
 
 
-def footer_digest_of(data: bytes) -> str:
-    """Return the same of a file as bytes."""
-    return digest_of(data[_footer_start(data) :])
-
-
-def _footer_start(data: bytes) -> int:
-    return len(data) - _END_BYTES - int.from_bytes(data[-_END_BYTES:-4], "little")
-
-
-def _read_copy(path: str) -> bytes:
-    """Return a copy of a footer, a Parquet file without rows."""
-    data = read_bytes(path)
-    with reading(path):
-        return without_digest(data)
-
-
-def _checked_footer(source: pa.NativeFile | RemoteFile, digest: str) -> pq.FileMetaData:
-    footer = _footer(source)
-    if digest_of(footer) != digest:
-        raise ValueError("another footer than was written")
-    return pq.read_metadata(pa.BufferReader(footer))
-
-
-def _footer(source: pa.NativeFile | RemoteFile) -> bytes:
+def _footer(source: pa.NativeFile | RemoteFile | BinaryIO) -> bytes:
     """Return the footer of an open file, and what is after it."""
-    size = source_size(source)
+    size = source.seek(0, io.SEEK_END)
     fetch(source, size - _FOOTER_BYTES, size)
     source.seek(max(0, size - _END_BYTES - _footer_length(source)))
     return bytes(source.read())
 
 
-def _footer_length(source: pa.NativeFile | RemoteFile) -> int:
-    source.seek(max(0, source_size(source) - _END_BYTES))
+def _footer_length(source: pa.NativeFile | RemoteFile | BinaryIO) -> int:
+    size = source.seek(0, io.SEEK_END)
+    source.seek(max(0, size - _END_BYTES))
     return int.from_bytes(source.read(_END_BYTES // 2), "little")
 
 
@@ -271,7 +228,12 @@ class FileLayout:
 
 
 def read_layout(
-    path: str, size: int | None = None, version: str = "", candidates: Sequence[str] = ()
+    path: str,
+    size: int | None = None,
+    version: str = "",
+    candidates: Sequence[str] = (),
+    *,
+    seal: str | None = None,
 ) -> FileLayout:
     """Read the footer of a file, not its rows.
 
@@ -280,19 +242,14 @@ def read_layout(
         size: As for `open_source`. Without it fsspec looks through the listing of the whole folder.
         version: As for `open_source`.
         candidates: The columns of candidates, which give each row group its pairs.
+        seal: As for `open_parquet`.
 
     Raises:
         InputError: If it is not a whole Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_parquet(path, size=size, version=version) as (file, source):
+    with open_parquet(path, size=size, version=version, seal=seal) as (file, source):
         return _layout_of(file, source, candidates)
-
-
-def read_copied_layout(path: str, candidates: Sequence[str]) -> FileLayout:
-    """Read the copy of a footer that an import has written; see `read_layout`."""
-    with reading(path), pa.BufferReader(_read_copy(path)) as source:
-        return _layout_of(_opened(source, None, int96.COARSE), source, candidates)
 
 
 def _layout_of(
@@ -371,39 +328,72 @@ def write_part(
     Args:
         table: Its rows.
         utc_times: Whether to mark times of day as UTC, which Arrow's types cannot say.
-        notes: More metadata of the file, which are not in its schema. Then its footer is sealed.
+        notes: More metadata of the file, which are not in its schema.
     """
-    sink, table = pa.BufferOutputStream(), types.writable(table)
-    with pq.ParquetWriter(
-        sink,
-        table.schema,
-        compression="zstd",
-        version="2.6",
-        write_statistics=True,
-        write_time_adjusted_to_utc=utc_times,
-        write_page_checksum=True,
-    ) as writer:
+    table, sink = types.writable(table), io.BytesIO()
+    with sealed_writer(sink, table.schema, write_time_adjusted_to_utc=utc_times) as writer:
         writer.write_table(table)
-        if notes:
-            writer.add_key_value_metadata({**notes, SEAL_KEY: _NO_SEAL})
-    data = bytes(sink.getvalue())
-    start = _footer_start(data)
-    return data[:start] + _sealed(data[start:], _NO_SEAL) if notes else data
+        writer.add_key_value_metadata(notes or {})
+    return sink.getvalue()
 
 
-# A digest of a footer, in itself: it is made with zeros in its place.
+# A seal is a digest of the footer that stands in it: it is made with zeros in its place.
+#
+# It covers all that no checksum of a page covers, but for headers of pages. A flipped bit of one
+# can lose rows, but gives no other values: who reads columns counts their rows.
 
 SEAL_KEY = b"bertscore.seal"
-_NO_SEAL = b"seal:00000000000000000000000000000000"
+_SEAL = b"seal:"
+_BLANK = b"0" * 32
 
 
-def _sealed(footer: bytes, seal: bytes) -> bytes:
-    """Return a footer with its seal in the place of one; what comes after it is nobody's text."""
-    before, _, after = footer.rpartition(seal)
-    return before + b"seal:" + digest_of(before + _NO_SEAL + after).encode() + after
+@contextlib.contextmanager
+def sealed_writer(file: BinaryIO, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+    """Write a Parquet file that shows damage: its pages have checksums, its footer has a seal.
+
+    Args:
+        file: An empty file, which can be read as well.
+        schema: Its columns.
+        options: More of those of `ParquetWriter`.
+    """
+    with pq.ParquetWriter(
+        file, schema, compression="zstd", version="2.6", write_page_checksum=True, **options
+    ) as writer:
+        yield writer
+        writer.add_key_value_metadata({SEAL_KEY: _SEAL + _BLANK})
+    footer = _footer(file)
+    file.seek(-len(footer), io.SEEK_END)
+    file.write(_sealed(footer))
 
 
-def is_sealed(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> bool:
-    """Tell whether the footer of a file has the seal that `write_part` gave it with notes."""
-    seal, footer = (file.metadata.metadata or {}).get(SEAL_KEY, b""), _footer(source)
-    return bool(seal) and _sealed(footer, seal) == footer
+def _sealed(footer: bytes) -> bytes:
+    """Return a footer with its seal in it; what comes after the seal is nobody's text."""
+    before, mark, after = footer.rpartition(_SEAL)
+    rest = after[len(_BLANK) :]
+    return before + mark + digest_of(before + mark + _BLANK + rest).encode() + rest
+
+
+def seal_in(data: bytes) -> str:
+    """Return the seal of a file of `sealed_writer`, given its bytes or its metadata."""
+    return data[data.rfind(_SEAL) + len(_SEAL) :][: len(_BLANK)].decode()
+
+
+def open_sealed(data: bytes) -> pq.ParquetFile:
+    """Open a file of `sealed_writer` that is in memory.
+
+    Raises:
+        ValueError: It is none, or its footer is damaged.
+    """
+    source = pa.BufferReader(data)
+    return _opened(source, _checked_footer(_footer(source), ""), int96.COARSE)
+
+
+def copied_footer(file: BinaryIO) -> bytes:
+    """Return a file without pages that has the footer of a file of `sealed_writer`."""
+    return _MARK + _footer(file)
+
+
+def _checked_footer(footer: bytes, seal: str) -> pq.FileMetaData:
+    if _sealed(footer) != footer or seal not in ("", seal_in(footer)):
+        raise ValueError("another footer than was written")
+    return pq.read_metadata(pa.BufferReader(footer))

@@ -15,7 +15,6 @@ from bertscore_beam.dump.lines import LINE_COLUMN
 from bertscore_beam.dump.parquet import BUFFER_BYTES, open_parquet
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.splits import Split, row_group_of
-from bertscore_beam.dump.text.text_source import footer_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import RemoteFile, source_size
 from bertscore_core.errors import InputError
@@ -57,7 +56,7 @@ def read_parquet(
         size=None if split.data else size,
         version="" if split.data else version,
         whole=columns is None and split.num_rows == split.file_rows,
-        copy=footer_of(split.data) if split.data else "",
+        seal="" if split.data else None,
     ) as (file, source):
         names = None if columns is None else roots_of(file.schema_arrow, columns)
         if names is None and split.left_out:

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.census import Census
 from bertscore_beam.dump.columns import ReferenceFile
-from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.parquet import open_sealed, write_part
 from bertscore_beam.dump.partitions import Partition
 from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.checked import digest_of, with_digest, without_digest
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 9
+_PLAN_FORMAT = 10
 _PLAN_KEY = b"bertscore.plan"
 _TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 _HINTS = get_type_hints(Split)
@@ -32,10 +32,7 @@ _AT_ONCE = 1024
 
 
 def plan_to_bytes(plan: Plan) -> bytes:
-    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata.
-
-    Its digest is after it.
-    """
+    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
     rest = {
         "format": _PLAN_FORMAT,
         "split_rows": plan.split_rows,
@@ -48,7 +45,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     for name in _AS_JSON:
         columns[name] = [json.dumps(value, default=asdict) for value in columns[name]]
     table = pa.table(columns, _COLUMNS.with_metadata({_PLAN_KEY: json.dumps(rest)}))
-    return with_digest(write_part(table))
+    return write_part(table)
 
 
 class OtherPlanError(InputError):
@@ -85,12 +82,15 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
         InputError: If it is not a plan, or one of another format.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(without_digest(data)))
+        file = open_sealed(data)
         rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
         if rest["format"] != _PLAN_FORMAT:
             raise ValueError(f"format {rest['format']}")
+        splits = tuple(_splits_of(file))
+        if len(splits) != file.metadata.num_rows:
+            raise ValueError("splits are missing")
         return Plan(
-            splits=tuple(_splits_of(file)),
+            splits=splits,
             rejected_files=tuple(
                 RejectedFile(**file | {"reason": FileReason(file["reason"])})
                 for file in rest["rejected_files"]

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bertscore_beam.dump.columns import ReferenceFile
 from bertscore_beam.dump.partitions import Partition
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
 # costs little, large enough that a part is worth a file.
@@ -121,7 +121,7 @@ class Split:
         # Not `asdict`, which takes thrice as long as the rest: a plan may have a million splits.
         given = [(own.name, own.value, own.kind, own.is_in_file) for own in self.partitions]
         how = (self.text, given, self.left_out, references)
-        return digest_of(to_json({"how": how}), 16) if any(how) else ""
+        return digest_of(to_line({"how": how}), 16) if any(how) else ""
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:

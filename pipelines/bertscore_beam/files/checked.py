@@ -28,7 +28,6 @@ _PLAIN: frozenset[Any] = frozenset({str, int, bool, NoneType})
 
 MOST_TIMES = 100
 """How many times larger than packed our files are at most: each line of them has a digest."""
-_SIZE = hashlib.sha256().digest_size
 # After all other keys; the digest is of the bytes before it.
 _LAST_KEY = re.compile(rb',?\s*"digest": "(.{32})"\s*\}\Z', re.DOTALL)
 _MOST_LAST = 100
@@ -42,23 +41,6 @@ def digest_of(data: bytes | str, digits: int = 32) -> str:
     """
     data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
     return hashlib.sha256(data).hexdigest()[:digits]
-
-
-def with_digest(data: bytes) -> bytes:
-    """Return bytes with their digest after them."""
-    return data + hashlib.sha256(data).digest()
-
-
-def without_digest(data: bytes) -> bytes:
-    """Return the bytes that `with_digest` was given.
-
-    Raises:
-        ValueError: They are damaged.
-    """
-    content, digest = data[:-_SIZE], data[-_SIZE:]
-    if hashlib.sha256(content).digest() != digest:
-        raise ValueError("other bytes than were written")
-    return content
 
 
 def unpacked(data: bytes) -> bytes:
@@ -78,6 +60,16 @@ def unpacked(data: bytes) -> bytes:
     return content
 
 
+def to_line(content: Mapping[str, Any]) -> bytes:
+    """Return a JSON object in one line, equal bytes for equal content, for `typed`.
+
+    Raises:
+        ValueError: It holds a NaN or an infinity.
+    """
+    text = json.dumps(content, sort_keys=True, allow_nan=False, default=bytes.hex)
+    return text.encode()
+
+
 def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
     """Return a JSON object whose last key is a digest of the bytes before that key.
 
@@ -86,17 +78,13 @@ def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
     """
     if "digest" in content:
         raise ValueError("the key 'digest' is taken")
-    is_line = indent is None  # of many, which equal content must give equal bytes
-    text = json.dumps(
-        content,
-        indent=indent,
-        ensure_ascii=is_line,
-        sort_keys=is_line,
-        allow_nan=False,
-        default=bytes.hex,
-    )
-    before = text[:-1].rstrip().encode()
-    comma, line = "," if content else "", " " if is_line else "\n"
+    if indent is None:
+        text = to_line(content)
+    else:
+        how: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, "default": bytes.hex}
+        text = json.dumps(content, indent=indent, **how).encode()
+    before = text[:-1].rstrip()
+    comma, line = "," if content else "", " " if indent is None else "\n"
     last = f'{comma}{line}{" " * (indent or 0)}"digest": "{digest_of(before)}"{line.strip(" ")}}}'
     return before + last.encode()
 

@@ -423,7 +423,7 @@ def open_part(
 ) -> Iterator[pq.ParquetFile]:
     """Open a part, which is checked; as a whole if all of it is wanted. See `read_columns`."""
     path = folder.path(record.file)
-    with open_parquet(path, whole=whole, footer=record.footer_digest) as (file, _):
+    with open_parquet(path, whole=whole, seal=record.seal) as (file, _):
         yield file
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from bertscore_beam.dump.census import Group
-from bertscore_beam.files.checked import from_json, to_json, typed, unpacked
+from bertscore_beam.files.checked import to_line, typed, unpacked
+from bertscore_core.errors import load_json
 from bertscore_core.stats.score_statistics import ScoreStatistics
 
 GROUPS_KEY = b"bertscore.groups"
@@ -60,7 +61,7 @@ def note_of(groups: Mapping[Group, ScoreStatistics], how: GroupedBy) -> dict[byt
     noted = tuple(_Noted(group=group, sums=groups[group]) for group in groups)
     # Text, since some readers of Parquet take no other metadata.
     content = asdict(_Note(format=_FORMAT, how=how, groups=noted))
-    note = b64encode(gzip.compress(to_json(content), mtime=0))
+    note = b64encode(gzip.compress(to_line(content), mtime=0))
     return {GROUPS_KEY: note} if len(note) <= _MOST_BYTES else {}
 
 
@@ -69,9 +70,8 @@ def noted_groups(
 ) -> dict[Group, ScoreStatistics] | None:
     """Return the groups in the metadata of a part; None if it has none that are grouped so."""
     try:
-        content = from_json(unpacked(b64decode(metadata[GROUPS_KEY])))
-        note = typed(_Note, content)
-    except (KeyError, ValueError):
+        note = typed(_Note, load_json(unpacked(b64decode(metadata[GROUPS_KEY]))))
+    except (AttributeError, KeyError, ValueError):
         return None
     is_wanted = note.format == _FORMAT and note.how == how
     return {own.group: own.sums for own in note.groups} if is_wanted else None

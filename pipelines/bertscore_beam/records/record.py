@@ -1,6 +1,6 @@
 """The record of a part: from which rows and with which settings it was made.
 
-It stands in the footer of the part, which has a digest of itself, and says only what follows from
+It stands in the footer of the part, which has a seal, and says only what follows from
 the rows and the settings. So a part vouches for itself, and whoever makes it makes the same bytes.
 """
 
@@ -10,23 +10,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import (
-    SEAL_KEY,
-    is_sealed,
-    open_parquet,
-    source_footer_digest,
-    write_part,
-)
+from bertscore_beam.dump.parquet import SEAL_KEY, open_parquet, seal_in, write_part
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.checked import from_json, to_json, typed
+from bertscore_beam.files.checked import to_line, typed
 from bertscore_beam.files.listing import Stored
-from bertscore_beam.files.read import RemoteFile
 from bertscore_beam.records.group_notes import GROUPS_KEY
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import InputError
+from bertscore_core.errors import InputError, load_json
 from bertscore_core.stats.score_statistics import MEASURES, ScoreSummary
 
 
@@ -69,7 +61,7 @@ class PartRecord:
         input_rows: Rows that were read, if each may have several candidates; None if one each.
         part_bytes: Size of the part in bytes. This and what follows is known of a part that is
             there, and is not in its footer.
-        footer_digest: Digest of its footer, for those who read some of its columns.
+        seal: `seal_in` the part, for those who read some of its columns.
         staged: Where the part is staged; "" if it is under its name.
     """
 
@@ -91,7 +83,7 @@ class PartRecord:
     input_rows: int | None = None
     tokenized: int = 0
     part_bytes: int = 0
-    footer_digest: str = ""
+    seal: str = ""
     staged: str = ""
 
     @classmethod
@@ -133,7 +125,7 @@ class PartRecord:
         content = asdict(self)
         for name in _FOUND:
             del content[name]
-        return to_json(content)
+        return to_line(content)
 
     def to_note(self) -> dict[str, Any]:
         """Return the record as a manifest has it."""
@@ -142,7 +134,7 @@ class PartRecord:
         return content
 
 
-_FOUND = ("part_bytes", "footer_digest", "staged")
+_FOUND = ("part_bytes", "seal", "staged")
 
 
 def _file_fields(split: Split) -> dict[str, Any]:
@@ -156,7 +148,7 @@ _NAMES = {field.name for field in fields(PartRecord)}
 def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged."""
     try:
-        return record_of(from_json(data))
+        return record_of(load_json(data))
     except ValueError:
         return None
 
@@ -227,20 +219,15 @@ def read_record(
     """
     try:
         path, version = folder.path(staged or name or ""), told_version(stored)
-        with open_parquet(path, size=stored.size, version=version) as (file, source):
-            record = sealed_record(file, source)
-            if record is None or name not in (None, record.part_name):
-                return None
-            digest = source_footer_digest(source)
+        with open_parquet(path, size=stored.size, version=version, seal="") as (file, _):
+            notes = file.metadata.metadata
     except (InputError, FileNotFoundError):
         return None
-    return replace(record, part_bytes=stored.size, footer_digest=digest, staged=staged)
-
-
-def sealed_record(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> PartRecord | None:
-    """Return the record of an open part; None if it is no part, or its footer is damaged."""
-    data = (file.metadata.metadata or {}).get(RECORD_KEY, b"")
-    return record_from_json(data) if is_sealed(file, source) else None
+    record = record_from_json(notes.get(RECORD_KEY, b""))
+    if record is None or name not in (None, record.part_name):
+        return None
+    seal = seal_in(notes[SEAL_KEY])
+    return replace(record, part_bytes=stored.size, seal=seal, staged=staged)
 
 
 def told_version(stored: Stored) -> str:
@@ -254,7 +241,7 @@ def is_whole(folder: OutputFolder, record: PartRecord) -> bool:
     Raises:
         OSError: It cannot be reached.
     """
-    known: dict[str, Any] = {"size": record.part_bytes, "footer": record.footer_digest}
+    known: dict[str, Any] = {"size": record.part_bytes, "seal": record.seal}
     return rows_in(folder.path(record.file), **known) == record.num_rows
 
 

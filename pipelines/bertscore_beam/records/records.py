@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import Split, note_name
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, Stored
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord, is_whole, read_record, record_of, rows_in
@@ -250,7 +250,7 @@ def made_of(
     made |= {"version": split.file_version, "reading": split.reading, "job": job, "idf": idf}
     of_rows = None if split.file_version or digests is None else asdict(digests)
     made |= {"labels": dict(labels), "digests": of_rows}
-    return f"{place_of(split.part_name)}.{digest_of(to_json(made), 16)}"
+    return f"{place_of(split.part_name)}.{digest_of(to_line(made), 16)}"
 
 
 def entries_of(record: PartRecord, below: str) -> Iterator[Entry]:

@@ -18,7 +18,7 @@ from bertscore_beam.dump import columns
 from bertscore_beam.dump.digests import digests_in
 from bertscore_beam.dump.parquet import SETTINGS_KEY, fetch_columns, open_parquet
 from bertscore_beam.files.listing import Stored
-from bertscore_beam.records.record import sealed_record, told_version
+from bertscore_beam.records.record import RECORD_KEY, record_from_json, told_version
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
 
@@ -186,11 +186,12 @@ def read_row_scores(path: str, stored: Stored, *, least: int = 0) -> ScoreTable 
         OSError: It cannot be reached.
     """
     try:
-        with open_parquet(path, size=stored.size, version=told_version(stored)) as (file, source):
-            notes = file.metadata.metadata or {}
-            record = sealed_record(file, source)
+        version = told_version(stored)
+        with open_parquet(path, size=stored.size, version=version, seal="") as (file, source):
+            notes = file.metadata.metadata
+            record = record_from_json(notes.get(RECORD_KEY, b""))
             if record is None:
-                raise ValueError("a footer without its seal")
+                raise ValueError("a footer without a record")
             if record.rows_read < least:
                 return None
             names = [name for name in file.schema_arrow.names if name in _COLUMNS]

@@ -48,7 +48,7 @@ def nan_to_null(value: Any) -> Any:
 
 
 RUN_FILE = "_run.json"
-FORMAT = 4
+FORMAT = 5
 """How folders are written, in `_run.json`. Later versions read it; earlier ones wrote no number."""
 SUMMARY_FILE = "_summary.json"
 SUCCESS_FILE = "_SUCCESS"

@@ -8,10 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from bertscore_beam.dump.inputs import InputFile
+from bertscore_beam.dump.parquet import copied_footer
 from bertscore_beam.dump.plan import FileReason, Imports, RejectedError, rejection_to_json
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import (
@@ -22,7 +20,6 @@ from bertscore_beam.dump.text.text_source import (
     rejection_of,
 )
 from bertscore_beam.dump.text.to_parquet import write_rows
-from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import FILES_IN_FLIGHT
@@ -98,10 +95,9 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
                 raise _no_space_error(text, error) from error
             folder.write(rejection_of(text.data), _rejection(text, error))
             return ()
-        footer = pa.BufferOutputStream()
-        pq.read_metadata(rows).write_metadata_file(footer)
+        footer = copied_footer(rows)
         folder.store(text.data, f"/dev/fd/{rows.fileno()}")
-        folder.write(footer_of(text.data), with_digest(bytes(footer.getvalue())))
+        folder.write(footer_of(text.data), footer)
     return ()
 
 

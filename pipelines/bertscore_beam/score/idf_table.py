@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.idf.counting import Counting
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf, note_path
 from bertscore_beam.idf.owners import num_buckets
@@ -48,7 +48,7 @@ def find_idf(
     label = CORPUS if plan.is_estimated else f"{CORPUS}@{shape_digest(plan.splits, column)}"
     signed = [setting.signature.format() for setting in settings.by_language.values()]
     counted = {"plan": plan.digest, "label": label, "signatures": sorted(signed)}
-    made = digest_of(to_json(counted), 16)
+    made = digest_of(to_line(counted), 16)
     start = f"{WORK_FOLDER}/idf-{made}-"
     staged = (name for name in files if name.startswith(start) and name.endswith(".npz"))
     for name in (IDF_FILE, *sorted(staged)) if plan.has_versions else ():

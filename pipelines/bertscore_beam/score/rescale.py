@@ -23,7 +23,7 @@ from bertscore_beam.dump.columns import CANDIDATE_FROM
 from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.reasons import MARKS
 from bertscore_beam.dump.types import has_utc_times
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.read import in_parallel
@@ -198,7 +198,7 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, FoundParts]:
 
 def _made_of(spec: RescaleSpec, record: PartRecord) -> str:
     made = {"digests": asdict(record.digests), "idf": record.idf, "job": spec.digest}
-    return f"{place_of(record.part_name)}.{digest_of(to_json(made), 16)}"
+    return f"{place_of(record.part_name)}.{digest_of(to_line(made), 16)}"
 
 
 def _run_notes(spec: RescaleSpec) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import UNREADABLE, footer_digest_of
+from bertscore_beam.dump.parquet import UNREADABLE, seal_in
 from bertscore_beam.dump.plan import read_rejection
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
@@ -359,8 +359,7 @@ def stage_part(
     data = part_to_bytes(table, record, token=token, utc_times=utc_times, groups=groups)
     beside = {rejects_beside(name, below): rejects} if rejects else {}
     spec.folder.write_all({**beside, name: data})
-    digest = footer_digest_of(data)
-    return replace(record, part_bytes=len(data), footer_digest=digest, staged=name)
+    return replace(record, part_bytes=len(data), seal=seal_in(data), staged=name)
 
 
 def _why_unread(split: Split, error: Exception) -> str:

@@ -22,7 +22,7 @@ from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
 from bertscore_beam.dump.text.text_source import texts_among
 from bertscore_beam.dump.texts import answers, only_strings, reference_texts, texts_from_column
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
@@ -189,7 +189,7 @@ class Judgements:
         """Digest of the texts and groups, on which the scores depend. 16 hexadecimal digits."""
         groups = [self.names[group] for group in self.groups.tolist()]
         texts = {"candidates": self.candidates, "references": self.references, "groups": groups}
-        return digest_of(to_json(texts), 16)
+        return digest_of(to_line(texts), 16)
 
 
 def _caveats(has_reasoning: BoolArray) -> tuple[Caveat, ...]:

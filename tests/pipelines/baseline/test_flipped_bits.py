@@ -41,13 +41,14 @@ def test_a_flipped_bit_of_a_file_of_sentences_is_noticed_or_changes_nothing(fold
         rows = [
             table.to_pydict()
             for language in record.rows
-            for table in read_rows(folder, name, language, FILE_SCHEMA.names)
+            for names in (FILE_SCHEMA.names, *zip(FILE_SCHEMA.names))
+            for table in read_rows(folder, name, language, names)
         ]
         return index.files("en", ["a"]), rows
 
     folder.write(name, sound)
     before, noticed, errors = read(), 0, set()
-    assert (before[0][name], len(before[1])) == (record, 2)
+    assert (before[0][name], len(before[1])) == (record, 2 * (1 + len(FILE_SCHEMA)))
     footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     chance = random.Random(1)
     bits = chance.sample(range(8 * footer), 30)

@@ -4,7 +4,6 @@ import base64
 import datetime
 import io
 import random
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +16,12 @@ from aiohttp import ClientPayloadError
 from botocore.exceptions import ClientError, ResponseStreamingError
 
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY
-from bertscore_beam.dump.parquet import open_parquet
+from bertscore_beam.dump.parquet import open_parquet, write_part
 from bertscore_beam.dump.plan import Imports, Plan, Resources
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.reading import reading
-from bertscore_beam.dump.text.text_source import INPUT_FOLDER, footer_of, open_text
-from bertscore_beam.files.checked import with_digest
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER, open_text
 from bertscore_beam.files.reach import UnreachedError
 from bertscore_beam.files.read import RemoteFile
 from bertscore_beam.options.score_options import ScoreOptions
@@ -148,13 +146,8 @@ def test_what_an_import_never_writes_fails_its_file_alone(tmp_path, kind):
 def test_a_forged_import_is_named_and_not_the_text_that_it_was_made_of(tmp_path):
     (split,) = plan_pairs(made_of_text(tmp_path / "f.parquet", {"reason": "new_reason"})).splits
     data = tmp_path / INPUT_FOLDER / "x.parquet"
-    footer = Path(footer_of(str(data)))
-    for place in (data, footer):
-        place.parent.mkdir(parents=True)
-    shutil.copy(split.path, data)
-    copy = io.BytesIO()
-    pq.read_metadata(data).write_metadata_file(copy)
-    footer.write_bytes(with_digest(copy.getvalue()))
+    data.parent.mkdir(parents=True)
+    data.write_bytes(write_part(pq.read_table(split.path)))
     with pytest.raises(InputError, match=r"_input/x\.parquet' cannot be read as Parquet: got"):
         read_split(replace(split, data=str(data)))
 

@@ -7,14 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bertscore_beam.files.checked import (
-    from_json,
-    to_json,
-    typed,
-    unpacked,
-    with_digest,
-    without_digest,
-)
+from bertscore_beam.files.checked import from_json, to_json, typed, unpacked
 
 CONTENT = {"run": "a1", "rows": 20, "f1": 0.25, "words": {"é": ["x", None]}, "last": "0" * 32}
 
@@ -49,14 +42,6 @@ def test_a_flipped_bit_of_json_is_noticed(content, indent):
     for damaged in flipped(data):
         with pytest.raises(ValueError):  # noqa: PT011 - of several kinds
             from_json(damaged)
-
-
-def test_a_flipped_bit_of_bytes_is_noticed():
-    data = with_digest(b"some bytes")
-    assert without_digest(data) == b"some bytes"
-    for damaged in (*flipped(data), b"", data[:-1], data + b"x"):
-        with pytest.raises(ValueError, match="other bytes"):
-            without_digest(damaged)
 
 
 def test_json_without_a_digest_is_refused():

@@ -102,7 +102,7 @@ def test_groups_are_read_from_notes_and_without_them_from_columns(tmp_path):
         middle = chunk.data_page_offset + chunk.total_compressed_size // 2
         data[middle] ^= 1
     path.write_bytes(data)
-    run = replace(run, records=(replace(record, footer_digest=""), *run.records[1:]))
+    run = replace(run, records=(replace(record, seal=""), *run.records[1:]))
     assert groups_by("system") == by_system
     with pytest.raises(InputError):
         assert groups_by(columns.CANDIDATE_TOKENS) == by_length

@@ -4,6 +4,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain, islice, tee, zip_longest
 from pathlib import PurePath
 from typing import BinaryIO
@@ -24,6 +25,7 @@ from bertscore_beam.dump.lines import (
     SOURCE_KEY,
     BadLine,
 )
+from bertscore_beam.dump.parquet import sealed_writer
 from bertscore_beam.dump.paths import example_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
@@ -203,17 +205,15 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     )
 
 
-def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(sink: BinaryIO, schema: pa.Schema) -> AbstractContextManager[pq.ParquetWriter]:
     # Numbers that rise, by steps that are alike.
     rising = {f"{LINE_COLUMN}.{name}": "DELTA_BINARY_PACKED" for name in ("byte", "line")}
-    return pq.ParquetWriter(
+    return sealed_writer(
         sink,
         _with_line_column(schema).with_metadata({PARSER_KEY: PARSER}),
-        compression="zstd",
         use_dictionary=False,  # zstd finds what repeats
         column_encoding=rising,
         write_statistics=False,
-        write_page_checksum=True,
     )
 
 

@@ -296,7 +296,7 @@ path = sys.argv[1]
 def peak():  # that of resource.getrusage begins with the parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 before = peak()
-with open(path + ".parquet", "wb") as sink:
+with open(path + ".parquet", "w+b") as sink:
     write_rows(text_file(path), sink)
 most = peak()
 table = pq.read_table(path + ".parquet", columns=["bertscore_line"])
