@@ -193,7 +193,7 @@ _OF_TWO = struct.Struct("<3q")
 
 
 def digest_texts(candidates: pa.ChunkedArray, references: pa.ChunkedArray) -> Digests:
-    """Digest the texts of each row with BLAKE2b.
+    """Digest the texts of each row.
 
     Two rows of different texts have equal digests with probability 2^-128. Among 10^8 rows compared
     with 10^8 others that gives 3e-23, and nobody knows a way to make two such texts on purpose.
@@ -204,15 +204,20 @@ def digest_texts(candidates: pa.ChunkedArray, references: pa.ChunkedArray) -> Di
     """
     texts = (text for chunk in candidates.chunks for text in raw_texts(chunk))
     groups = groups_of_texts(references, raw_texts)
-    return _digests(starmap(_framed, zip(texts, groups, strict=True)))
+    return digest_each(starmap(_framed, zip(texts, groups, strict=True)))
 
 
 def digest_words(rows: Iterable[Iterable[str]]) -> Digests:
     """Digest the words of each row, such as its key; equal as seldom as in `digest_texts`."""
-    return _digests(repr(tuple(words)).encode() for words in rows)  # shows where each word ends
+    return digest_each(
+        # The lengths say where each word ends.
+        "".join([f"{len(word)}:{word}" for word in words]).encode("utf-8", "surrogatepass")
+        for words in rows
+    )
 
 
-def _digests(rows: Iterable[bytes]) -> Digests:
+def digest_each(rows: Iterable[bytes]) -> Digests:
+    """Digest the bytes of each row with BLAKE2b."""
     digests = [blake2b(row, digest_size=_BYTES, person=_PERSON).digest() for row in rows]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
