@@ -19,10 +19,10 @@ from bertscore_beam.compare.repeats import GOLDEN, Repeats, text_columns
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
-from bertscore_beam.dump.digests import Digests, digest_texts, digest_words
+from bertscore_beam.dump.digests import Digests, digest_each, digest_texts
 from bertscore_beam.dump.keys import NO_VALUE, keys_of
 from bertscore_beam.dump.paths import column_of, has_column
-from bertscore_beam.files.buckets import Buckets
+from bertscore_beam.files.buckets import Buckets, in_order
 from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
 from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
@@ -234,7 +234,7 @@ class RowReader:
         name = part.input_name
         entries["file"] = self.files.setdefault(name, len(self.files))
         entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
-        entries["high"] = digest_words([(name,)])[0, 0]
+        entries["high"] = digest_each([name.encode("utf-8", "surrogatepass")])[0, 0]
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
             origins = part.table[columns.CANDIDATE_FROM]
@@ -303,8 +303,9 @@ def _digests(values: Sequence[pa.ChunkedArray]) -> tuple[Digests, BoolArray]:
     """
     digests, valid = np.zeros((len(values[0]), 2), np.uint64), np.ones(len(values[0]), np.bool_)
     for number, column in enumerate(values):
-        keys, place = keys_of(column), str(number)  # equal values of two columns differ
-        digests ^= digest_words((place, word or "") for word in keys.words)[keys.codes]
+        keys = keys_of(column)
+        words = (f"{number} {word}" for word in keys.words)  # equal ones of two columns differ
+        digests ^= digest_each(word.encode("utf-8", "surrogatepass") for word in words)[keys.codes]
         valid &= keys.codes != NO_VALUE
     return digests, valid
 
@@ -334,10 +335,7 @@ def pair_entries(entries: Entries, sides: int) -> tuple[IntArray, IntArray]:
         For each of K keys and S sides the position of its row in the entries, or `ABSENT`, and how
         many rows the side has of the key. Both of shape (K, S).
     """
-    order = np.lexsort((entries["low"], entries["high"]))
-    keys = entries[["high", "low"]][order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = keys[1:] != keys[:-1]
+    order, first = in_order(entries["high"], entries["low"])
     numbers = np.cumsum(first) - 1
     many = int(numbers[-1]) + 1 if len(numbers) else 0
     slots = numbers * sides + entries["side"][order]

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,3 +62,19 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     for places in np.split(order, np.flatnonzero(np.diff(values[order])) + 1):
         if len(places):  # without any value there is one empty piece
             yield int(values[places[0]]), places
+
+
+def in_order(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Sort N rows by some columns, the first before the next; rows with equal values stay in turn.
+
+    Returns:
+        The positions of the rows in that order, and which of these are the first with their values.
+        Shapes: (N,).
+    """
+    order = np.lexsort(columns[::-1])
+    first = np.zeros(len(order), dtype=np.bool_)
+    first[:1] = True
+    for column in columns:
+        values = column[order]
+        first[1:] |= values[1:] != values[:-1]
+    return order, first

@@ -16,7 +16,7 @@ from bertscore_beam.dump.digests import Digests, digest_words
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.buckets import rows_by_value
+from bertscore_beam.files.buckets import in_order, rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 
@@ -198,11 +198,7 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, 
     ordered_parts = sorted(parts, key=lambda part: (part.input_name, part.offset))
     keys = np.concatenate([part.keys for part in ordered_parts])
     references = np.concatenate([part.references for part in ordered_parts])
-    # Stable: rows of one key keep their order, so that the first of them comes first.
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    ordered = keys[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    order, first = in_order(*keys.T)
     owner = order[np.flatnonzero(first)[np.cumsum(first) - 1]]
     is_owner, differs = np.empty_like(first), np.empty_like(first)
     is_owner[order] = first

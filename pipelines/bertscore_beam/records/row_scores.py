@@ -17,6 +17,7 @@ import pyarrow as pa
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.digests import digests_in
 from bertscore_beam.dump.parquet import SETTINGS_KEY, fetch_columns, open_parquet
+from bertscore_beam.files.buckets import in_order
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.records.record import RECORD_KEY, record_from_json, told_version
 from bertscore_core.errors import InputError, load_json
@@ -142,12 +143,8 @@ def distinct(
     """
     has_scores = ~np.isnan(entries["raw_precision"]) & (entries["setting"] != NO_SETTING)
     highs, entries = highs[has_scores], entries[has_scores]
-    order = np.lexsort([entries["setting"], entries["low"], highs])  # stable
-    highs, entries = highs[order], entries[order]
-    first = np.ones(len(entries), dtype=np.bool_)
-    keys = (highs, entries["low"], entries["setting"])
-    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return highs[first], entries[first]
+    order, first = in_order(highs, entries["low"], entries["setting"])
+    return highs[order[first]], entries[order[first]]
 
 
 def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:

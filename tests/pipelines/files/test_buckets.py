@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from bertscore_beam.files.buckets import Buckets, bucket_of, rows_by_value
+from bertscore_beam.files.buckets import Buckets, bucket_of, in_order, rows_by_value
 from tests.support.hashes import as_hashes, few_hashes
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
@@ -40,3 +40,15 @@ def test_rows_are_dealt_out_by_their_value(values):
         value: [row for row, second in enumerate(values) if second == value]
         for value in set(values)
     }
+
+
+@given(few_hashes)
+def test_rows_in_order_of_two_columns_keep_their_turn_and_show_the_first_of_each(values):
+    pairs = [(value % 3, value) for value in values]
+    lefts, rights = (np.array([pair[side] for pair in pairs], dtype=np.uint64) for side in (0, 1))
+    order, first = in_order(lefts, rights)
+    assert order.tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
+    assert {pairs[row]: row for row in order[first].tolist()} == {
+        pair: pairs.index(pair) for pair in pairs
+    }
+    assert np.count_nonzero(first) == len(set(pairs))
