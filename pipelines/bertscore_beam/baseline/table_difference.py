@@ -178,22 +178,61 @@ _DIGITS = 12
 """Decimals of a difference: those behind them are noise of subtracting, and would break ties."""
 
 
-def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerDifference:
+    """Two tables at a layer: precision, recall and F1 of each number; None if it is not known.
+
+    Attributes:
+        errors: Standard errors of the differences.
+        differences: B - A.
+        in_errors: The differences in their standard errors.
+    """
+
+    layer: int
+    first: Sequence[float]
+    second: Sequence[float]
+    errors: Sequence[float | None]
+    differences: Sequence[float]
+    in_errors: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestDifference:
+    """The largest difference of two tables; of equal ones the first."""
+
+    layer: int
+    measure: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDifference:
+    """How two tables, A and B, differ.
+
+    Attributes:
+        title: Language and model of both tables, or `two tables`.
+        names: Of A and of B.
+        pairs: Of A and of B; None without a description.
+        spearman: Rank correlation of F1 over the layers; None where it is not defined.
+        is_large: Whether the largest difference is more than different web text would explain.
+        verdict: What the differences mean.
+    """
+
+    title: str
+    names: tuple[str, str]
+    pairs: tuple[int | None, int | None]
+    layers: tuple[LayerDifference, ...]
+    largest_difference: LargestDifference
+    spearman: float | None
+    is_large: bool
+    verdict: str
+
+
+def compare_tables(first: Table, second: Table, title: str) -> TableDifference:
     """Compare two tables, A and B, layer by layer.
 
     The errors of the two tables are treated as independent; tables from the same pairs differ by
     less.
-
-    Args:
-        first: A.
-        second: B. Differences are B - A.
-        title: Language and model of both tables, or `two tables`.
-
-    Returns:
-        The numbers as plain values, None where one is not known: `layers`; `largest_difference`, of
-        equal ones the first; `spearman`, the rank correlation of F1 over the layers; `is_large`,
-        whether the largest difference is more than different web text would explain; `verdict`,
-        what the differences mean.
 
     Raises:
         ConfigError: they have different numbers of layers.
@@ -218,20 +257,24 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
         "differences": differences,
         "in_errors": in_errors,
     }
-    return {
-        "title": title,
-        "names": [first.name, second.name],
-        "pairs": [first.pairs, second.pairs],
-        "layers": [
-            {"layer": number}
-            | {name: nan_to_null(rows[number].tolist()) for name, rows in columns.items()}
+    return TableDifference(
+        title=title,
+        names=(first.name, second.name),
+        pairs=(first.pairs, second.pairs),
+        layers=tuple(
+            LayerDifference(
+                layer=number,
+                **{name: nan_to_null(rows[number].tolist()) for name, rows in columns.items()},
+            )
             for number in range(len(differences))
-        ],
-        "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
-        "spearman": nan_to_null(float(spearman(first.rows[:, 2], second.rows[:, 2]).values[0])),
-        "is_large": abs(largest) > _LARGE_DIFFERENCE,
-        "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),
-    }
+        ),
+        largest_difference=LargestDifference(
+            layer=layer, measure=MEASURES[index], difference=largest
+        ),
+        spearman=nan_to_null(float(spearman(first.rows[:, 2], second.rows[:, 2]).values[0])),
+        is_large=abs(largest) > _LARGE_DIFFERENCE,
+        verdict=_verdict((first, second), abs(largest), np.abs(in_errors)),
+    )
 
 
 def _errors_of_difference(*tables: Table) -> npt.NDArray[np.float64]:
@@ -280,7 +323,7 @@ def _names(side: Side) -> str:
     return listed(sorted(map("/".join, side.tables))) or "none"
 
 
-def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
+def compare_sides(first: Side, second: Side) -> list[TableDifference]:
     """Compare two tables, or all tables that two sides both have.
 
     Raises:

@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from dataclasses import asdict
-from typing import Any
 
-from bertscore_beam.baseline.table_difference import compare_sides, open_side
+from bertscore_beam.baseline.table_difference import TableDifference, compare_sides, open_side
 from bertscore_beam.cli.show import report
 from bertscore_beam.options.answer_options import ModelsOptions, TablesOptions
 from bertscore_beam.run.output import Outcome, TextTable
@@ -19,35 +18,38 @@ def compare_tables(options: TablesOptions) -> int:
     )
     found = compare_sides(first, second)
     shown = tuple(table for comparison in found for table in _shown(comparison))
-    return report(Outcome(document=found, shown=shown, is_answer=True))
+    return report(Outcome(document=[*map(asdict, found)], shown=shown, is_answer=True))
 
 
-def _shown(comparison: dict[str, Any]) -> list[TextTable]:
+def _shown(comparison: TableDifference) -> list[TextTable]:
     """Return what to show: the two sides, the layers, the result."""
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
         (
-            str(row["layer"]),
-            f"{row['first'][2]:.6f}",
-            f"{row['second'][2]:.6f}",
-            *(f"{difference:+.6f}" for difference in row["differences"]),
-            _or_none("{:.6f}", row["errors"][2]),
-            _or_none("{:+.1f}", row["in_errors"][2]),
+            str(row.layer),
+            f"{row.first[2]:.6f}",
+            f"{row.second[2]:.6f}",
+            *(f"{difference:+.6f}" for difference in row.differences),
+            _or_none("{:.6f}", row.errors[2]),
+            _or_none("{:+.1f}", row.in_errors[2]),
         )
-        for row in comparison["layers"]
+        for row in comparison.layers
     ]
     sides: list[tuple[str, ...]] = [
         (side, name + _or_none(" ({:,} pairs)", pairs))
-        for side, name, pairs in zip("AB", comparison["names"], comparison["pairs"], strict=True)
+        for side, name, pairs in zip("AB", comparison.names, comparison.pairs, strict=True)
     ]
-    largest = comparison["largest_difference"]
+    largest = comparison.largest_difference
     result: list[tuple[str, ...]] = [
-        ("largest difference", "{difference:+.6f} ({measure}, layer {layer})".format_map(largest)),
-        ("Spearman over layers", _or_none("{:.4f}", comparison["spearman"]) or "not defined"),
-        ("verdict", comparison["verdict"]),
+        (
+            "largest difference",
+            f"{largest.difference:+.6f} ({largest.measure}, layer {largest.layer})",
+        ),
+        ("Spearman over layers", _or_none("{:.4f}", comparison.spearman) or "not defined"),
+        ("verdict", comparison.verdict),
     ]
     return [
-        TextTable(comparison["title"], ("", ""), sides),
+        TextTable(comparison.title, ("", ""), sides),
         TextTable("Layers", columns, layers),
         TextTable("Result", ("", ""), result),
     ]

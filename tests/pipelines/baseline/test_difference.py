@@ -82,9 +82,9 @@ def test_errors_of_one_table_are_used_when_the_other_has_none(made):
     known = read_table(str(made(1)))
     unknown = Table(name="b", rows=known.rows + 1e-5, errors=np.full(known.rows.shape, np.nan))
     for result in (compare_tables(known, unknown, "t"), compare_tables(unknown, known, "t")):
-        errors = np.array([layer["errors"] for layer in result["layers"]])
+        errors = np.array([layer.errors for layer in result.layers])
         assert errors == pytest.approx(moments(1).standard_errors)
-        assert result["verdict"] == "agree within error"
+        assert result.verdict == "agree within error"
 
 
 @pytest.mark.parametrize("model", ["roberta-large", "microsoft/deberta-base"])
@@ -114,9 +114,9 @@ def test_tables_that_differ_by_one_in_the_seventh_decimal_are_the_same(steps):
             for rows in (first, first + steps * 1e-7)
         ]
         for result in (compare_tables(*tables, "t"), compare_tables(*tables[::-1], "t")):
-            assert (result["verdict"] == "the same numbers") == (steps < 2)
-            largest = result["largest_difference"]
-            assert (largest["layer"], largest["measure"]) == (0, "precision")
+            assert (result.verdict == "the same numbers") == (steps < 2)
+            largest = result.largest_difference
+            assert (largest.layer, largest.measure) == (0, "precision")
 
 
 def test_a_difference_of_the_limit_is_not_large():
@@ -125,8 +125,8 @@ def test_a_difference_of_the_limit_is_not_large():
             Table(name="t", rows=np.round(first + by, 7), errors=np.full((2, 3), np.nan))
             for by in (0, 0.03, 0.0300001)
         )
-        assert not compare_tables(a, b, "t")["is_large"]
-        assert compare_tables(a, c, "t")["is_large"]
+        assert not compare_tables(a, b, "t").is_large
+        assert compare_tables(a, c, "t").is_large
 
 
 def test_a_lone_table_is_told_by_flags_or_its_description_before_its_path(tmp_path, capsys):

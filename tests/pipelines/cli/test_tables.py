@@ -63,4 +63,4 @@ def test_published_against_published_is_every_table_and_no_difference():
     side = open_side("published")
     found = compare_sides(side, side)
     assert len(found) == len(side.tables) > 60
-    assert {one["verdict"] for one in found} == {"the same numbers"}
+    assert {one.verdict for one in found} == {"the same numbers"}
