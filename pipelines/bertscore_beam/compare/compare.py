@@ -371,7 +371,7 @@ def _with_moved(
             against_file=files[row["against"]["file"]],
             against_row=int(row["against"]["row"]),
             group=groups[row["group"]],
-            key=tuple(keys_of(column_of(own, name)).of_rows[0] for name in key),
+            key={name: keys_of(column_of(own, name)).of_rows[0] for name in key},
         )
         for row, place, own in zip(chosen, places, named, strict=True)
     )

@@ -218,8 +218,6 @@ def _told_once(told: Iterable[tuple[str, str]], measures: Collection[str]) -> tu
 
 def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     plain = asdict(comparison)
-    for row in plain["moved"]:
-        row["key"] = dict(zip(comparison.key, row["key"], strict=bool(row["key"])))
     groups = (comparison.whole, *comparison.groups, *comparison.languages)
     each = (plain["whole"], *plain["groups"], *plain["languages"])
     for group, values in zip(groups, each, strict=True):
@@ -330,8 +328,7 @@ def _named_cells(
     comparison: results.Comparison, row: results.MovedRow
 ) -> Iterator[tuple[str, str]]:
     groups = zip(comparison.by, row.group, strict=True) if comparison.by else ()
-    values = dict(chain(groups, zip(comparison.key, row.key, strict=True)))
-    for name, value in values.items():
+    for name, value in {**dict(groups), **row.key}.items():
         yield name, value_name(value)
 
 

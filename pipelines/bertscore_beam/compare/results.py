@@ -1,7 +1,7 @@
 """The result of a comparison, as plain values."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertscore_beam.compare.settings import SettingsDifference
@@ -206,8 +206,8 @@ class GroupComparison:
 class MovedRow:
     """A row whose score moved far, with its place in the inputs of both: file and position from 0.
 
-    `change` is the score in RUN minus that in AGAINST. `key` has the values of the columns that
-    identify the row, as texts; it is empty without such columns, and in rankings.
+    `change` is the score in RUN minus that in AGAINST. `key` has the value, as a text, of each
+    column that identifies the row; it is empty without such columns, and in rankings.
     """
 
     change: float
@@ -218,7 +218,7 @@ class MovedRow:
     against_file: str
     against_row: int
     group: Group
-    key: tuple[str | None, ...]
+    key: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,8 +194,8 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
         assert moved.change == same.change
         assert (moved.against_file, moved.against_row) == (same.against_file, same.against_row)
         assert mixed_ids[moved.row] == ids[same.row + (100 if same.file == "b" else 0)]
-        assert moved.key == (str(int(mixed_ids[moved.row])),)
-        assert same.key == ()
+        assert moved.key == {"id": str(int(mixed_ids[moved.row]))}
+        assert same.key == {}
     by_two = sole(run, before, key=("segment", "system"))
     assert by_two.whole.counts.pairs == ROWS
 
