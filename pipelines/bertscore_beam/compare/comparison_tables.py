@@ -9,9 +9,9 @@ from typing import Any
 from bertscore_beam.compare import results
 from bertscore_beam.compare.settings import FieldDifference
 from bertscore_beam.dump.census import WHOLE, Group
-from bertscore_beam.dump.columns import shown_number
+from bertscore_beam.dump.columns import shown_interval, shown_number
 from bertscore_beam.records.groups import group_name, value_name
-from bertscore_beam.run.output import TextTable
+from bertscore_beam.run.output import TextTable, format_p
 from bertscore_core.stats.caveats import CaveatKind, caveat_cells
 from bertscore_core.stats.paired import POWER
 
@@ -93,7 +93,7 @@ def _change(group: results.GroupComparison, comparison: results.Comparison, corr
         return words
     difference = _number(measure, result.difference, "+")
     difference += f" {_interval(measure, result.interval)}"
-    return f"{words}: {difference}, any difference: {corrected}p {_p(group.p_adjusted)}"
+    return f"{words}: {difference}, any difference: {corrected}p {format_p(group.p_adjusted)}"
 
 
 def _notices(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
@@ -271,11 +271,11 @@ def _scores_table(
             (against, _number(measure, group.against_mean)),
             ("difference", _number(measure, group.result.difference, "+")),
             (f"{comparison.confidence:.0%} interval", _interval(measure, group.result.interval)),
-            ("p", _p(group.p_value)),
+            ("p", format_p(group.p_value)),
         ]
         if is_corrected:
             is_one_test = group is comparison.whole and measures == 1
-            row.append(("p corrected", _NONE if is_one_test else _p(group.p_adjusted)))
+            row.append(("p corrected", _NONE if is_one_test else format_p(group.p_adjusted)))
         row += [("up", f"{group.counts.up:,}"), ("down", f"{group.counts.down:,}")]
         if has_missing:
             row.append(("lost", f"{group.counts.missing:,}"))
@@ -364,10 +364,10 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     if result.detectable is not None:
         seen = f"{_number(measure, result.detectable)} ({POWER:.0%} of the time)"
         yield "smallest difference that these rows can show", seen
-    yield "p, t test", _p(result.p_value)
+    yield "p, t test", format_p(result.p_value)
     if result.randomization_p is not None:
-        yield "p, randomization", _p(result.randomization_p)
-        yield "p, bootstrap", _p(result.bootstrap_p)
+        yield "p, randomization", format_p(result.randomization_p)
+        yield "p, bootstrap", format_p(result.bootstrap_p)
         yield (
             f"{result.confidence:.0%} interval, bootstrap",
             _interval(measure, result.bootstrap_interval),
@@ -378,8 +378,8 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
             f"{_number(measure, corpus.score)} and {_number(measure, corpus.against_score)}",
         )
         yield "difference of the corpus", _number(measure, corpus.difference, "+")
-        yield "p of the corpus, randomization", _p(corpus.randomization_p)
-        yield "p of the corpus, bootstrap", _p(corpus.bootstrap_p)
+        yield "p of the corpus, randomization", format_p(corpus.randomization_p)
+        yield "p of the corpus, bootstrap", format_p(corpus.bootstrap_p)
         yield f"{result.confidence:.0%} interval of the corpus", _interval(measure, corpus.interval)
     over = [f"{len(comparison.groups):,} groups"] if comparison.groups else []
     over += [f"{measures} measures"] if measures > 1 else []
@@ -411,8 +411,8 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
             ("other", pair.other),
             ("difference", _number(ranking.measure, pair.difference, "+")),
             (f"{ranking.confidence:.0%} interval", _interval(ranking.measure, pair.interval)),
-            ("p", _p(pair.p_value)),
-            ("p corrected", _p(pair.p_adjusted)),
+            ("p", format_p(pair.p_value)),
+            ("p corrected", format_p(pair.p_adjusted)),
             *([("caveats", caveat_cells(pair.caveats))] if has_caveats else []),
         ]
         for pair in ranking.pairs
@@ -443,16 +443,8 @@ def _gate(group: results.GroupComparison) -> str:
 
 
 def _number(measure: str, value: float | None, sign: str = "") -> str:
-    return _NONE if value is None else shown_number(measure, value, 6, sign)
+    return shown_number(measure, value, 6, sign)
 
 
 def _interval(measure: str, interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return _NONE
-    return f"[{', '.join(_number(measure, end, '+') for end in interval)}]"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return _NONE
-    return f"{value:.4f}" if value >= 0.0001 else "<0.0001"
+    return shown_interval(measure, interval, 6, "+")

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -130,15 +130,28 @@ def is_of_bertscore(name: str) -> bool:
     return name in SCORES or name.startswith("bertscore_")
 
 
-def shown_number(name: str, value: float, decimals: int, sign: str = "") -> str:
+def shown_number(
+    name: str, value: float | None, decimals: int, sign: str = "", missing: str = ""
+) -> str:
     """Return a number of a measure, by its name or column, as people read it.
 
     BERTScore and the metrics of libraries have these decimals. Any other measure may be of any
-    size: it has four significant digits. `sign` is "+" for a difference.
+    size: it has four significant digits. `sign` is "+" for a difference; `missing` stands for None.
     """
+    if value is None:
+        return missing
     if name in _OF_KNOWN_SIZE or is_of_bertscore(name):
         return f"{value:{sign}.{decimals}f}"
     return f"{value + 0.0:{sign}#.4g}".rstrip(".")  # no -0, and no point after whole numbers
+
+
+def shown_interval(
+    name: str, ends: Sequence[float | None] | None, decimals: int, sign: str = "", missing: str = ""
+) -> str:
+    """Return an interval in brackets, its ends as `shown_number` has them."""
+    if ends is None or None in ends:
+        return missing
+    return f"[{', '.join(shown_number(name, end, decimals, sign) for end in ends)}]"
 
 
 ERROR_METRICS = frozenset({"ter"})

@@ -93,7 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = ("by_number", "number", "probability", "score", "signed", "signed_interval", "size")
+    own = ("by_number", "interval", "number", "probability", "score", "size")
     environment.filters |= {name: getattr(words, name) for name in own}
     environment.filters |= {
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
@@ -107,7 +107,6 @@ def _environment() -> Environment:
         "all_rows": words.ALL_ROWS,
         "at_most": _at_most,
         "hidden_rows": _hidden_rows,
-        "interval": words.interval,
         "share": words.share,
     }
     return environment

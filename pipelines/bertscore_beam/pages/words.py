@@ -1,12 +1,12 @@
 """Numbers, names and signatures as people read them."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bertscore_beam.dump.census import Group
-from bertscore_beam.dump.columns import METRICS, shown_number
-from bertscore_beam.run.output import escape_line
+from bertscore_beam.dump.columns import METRICS, shown_interval, shown_number
+from bertscore_beam.run.output import escape_line, format_p
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
 
@@ -70,21 +70,24 @@ def number(value: int | None) -> str:
     return NOT_KNOWN if value is None else f"{value:,}"
 
 
-def score(value: float | None, measure: str = "f1") -> str:
-    """Return a score with four decimals; that of a measure that goes to 100 with two.
+def score(value: float | None, measure: str = "f1", sign: str = "") -> str:
+    """Return a score with four decimals; a difference, by "+", with its sign and five.
 
-    One of any other measure than BERTScore and the metrics of libraries has four digits.
+    One of a measure that goes to 100 has two. One of any other measure than BERTScore and the
+    metrics of libraries has four digits.
     """
-    return NOT_KNOWN if value is None else shown_number(measure, value, _decimals(measure, 4))
+    return shown_number(measure, value, _decimals(measure, sign), sign, NOT_KNOWN)
 
 
-def signed(value: float | None, measure: str = "f1") -> str:
-    """Return a difference of scores with its sign."""
-    return NOT_KNOWN if value is None else shown_number(measure, value, _decimals(measure, 5), "+")
+def interval(ends: Sequence[float | None] | None, measure: str = "f1", sign: str = "") -> str:
+    """Return an interval of scores, or by "+" of a difference, in brackets."""
+    return shown_interval(measure, ends, _decimals(measure, sign), sign, NOT_KNOWN)
 
 
-def _decimals(measure: str, others: int) -> int:
-    return 2 if measure in _OF_100 else others
+def _decimals(measure: str, sign: str) -> int:
+    if measure in _OF_100:
+        return 2
+    return 5 if sign else 4
 
 
 def share(part: int, whole: int) -> str:
@@ -94,21 +97,7 @@ def share(part: int, whole: int) -> str:
 
 def probability(value: float | None) -> str:
     """Return a p value."""
-    if value is None:
-        return NOT_KNOWN
-    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Return an interval in brackets."""
-    return NOT_KNOWN if low is None or high is None else f"[{score(low)}, {score(high)}]"
-
-
-def signed_interval(ends: tuple[float, float] | None, measure: str = "f1") -> str:
-    """Return an interval of a difference in brackets."""
-    return (
-        NOT_KNOWN if ends is None else f"[{signed(ends[0], measure)}, {signed(ends[1], measure)}]"
-    )
+    return format_p(value, NOT_KNOWN)
 
 
 def size(num_bytes: int) -> str:

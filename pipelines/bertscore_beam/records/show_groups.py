@@ -86,25 +86,19 @@ def _cells(
         names = [whole, *("" for _ in by[1:])]
     else:
         names = list(map(value_name, group["group"].values()))
-    low, high = group["f1_low"], group["f1_high"]
+    low, high = (shown_number("f1", group[name], 4) for name in ("f1_low", "f1_high"))
     return (
         *names,
         f"{group['rows']:,}",
         f"{group['rejected']:,}",
         f"{group['truncated']:,}",
-        *(_shown_score(group[measure]) for measure in ("precision", "recall", "f1")),
-        "" if low is None else f"{_shown_score(low)} to {_shown_score(high)}",
-        _shown_score(group["raw_f1_q50"]),
+        *(shown_number(measure, group[measure], 4) for measure in ("precision", "recall", "f1")),
+        f"{low} to {high}" if low else "",
+        shown_number("f1", group["raw_f1_q50"], 4),
         *(_shown_metric(group, name) for name in metrics),
     )
 
 
 def _shown_metric(group: Mapping[str, Any], name: str) -> str:
     missing = group.get(f"{name.removesuffix('_mean')}_missing", 0)
-    value = group[name]
-    shown = "" if value is None else shown_number(name, value, 4)
-    return shown + (f" without {missing:,} rows" if missing else "")
-
-
-def _shown_score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return shown_number(name, group[name], 4) + (f" without {missing:,} rows" if missing else "")

@@ -146,6 +146,13 @@ def format_duration(seconds: float) -> str:
     return f"{days} days {hours} h" if hours else f"{days} days"
 
 
+def format_p(value: float | None, missing: str = "") -> str:
+    """Format a p value with four decimals; `missing` stands for None."""
+    if value is None:
+        return missing
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
 def event(name: str, **fields: Any) -> str:
     """Return the log line of an event: a JSON object, so that log viewers can filter by field.
 

@@ -242,7 +242,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
         order = "; lower is better" if name in errors else ""
-        own = "none" if metric["mean"] is None else shown_number(name, metric["mean"], 6)
+        own = shown_number(name, metric["mean"], 6, missing="none")
         mean = f"{own} (mean of {metric['rows']:,} rows{without}{order})"
         corpus = metric.get("corpus")
         rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))
