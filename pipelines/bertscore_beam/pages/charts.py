@@ -20,16 +20,13 @@ from markupsafe import Markup
 from bertscore_beam.dump.census import Group
 from bertscore_beam.pages.report_data import ReportData
 from bertscore_beam.pages.words import ORDERED_BY, by_number, shown_name, shown_value
-from bertscore_beam.records.groups import SHARES, GroupRow
+from bertscore_beam.records.groups import QUANTILES, GroupRow
 
 MOST_GROUPS = 40
 """Most groups in one chart. The table below it has all of them."""
 
 _MOST_LINES = 6
 """Most groups in the chart of nights."""
-
-QUANTILES = tuple(f"raw_f1_q{round(share * 100):02}" for share in SHARES)
-"""Names of the scores that a share of the rows is below."""
 
 _SERIES = [f"var(--series-{number})" for number in range(1, _MOST_LINES + 1)]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
@@ -98,7 +95,7 @@ def charts_of(
     languages = [row for row in data.languages if row.values["scored"]][:MOST_GROUPS]
     lengths: list[Group] = [("–".join(map(str, row.group)),) for row in data.lengths]
     bars = [{"low": low, "high": high, "rows": rows} for low, high, rows in data.histogram]
-    quantiles = [{name[-3:]: row.values[name] for name in QUANTILES} for row in groups]
+    quantiles = [{name: row.values[f"raw_f1_{name}"] for name in QUANTILES} for row in groups]
     reasons = dict(by_number(data.total.values["reasons"]))
     counts = [{"rows": rows} for rows in reasons.values()]
     charts: dict[str, tuple[str, str, Sequence[Group], _Values]] = {

@@ -20,6 +20,7 @@ from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.pages import cards, charts, words
 from bertscore_beam.pages.report_data import ChosenRow, ReportData
 from bertscore_beam.pages.report_options import MEASURE
+from bertscore_beam.records.groups import QUANTILES
 from bertscore_beam.records.show_groups import shown_metrics
 from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import escape_line, format_duration
@@ -60,7 +61,7 @@ def render(data: ReportData) -> str:
         version=version("bertscore-beam"),
         total=data.total.values,
         over=data.over_languages,
-        quantiles=charts.QUANTILES,
+        quantiles=QUANTILES,
         metrics=shown_metrics(data.total.values, error_metrics(data.summary.content)),
         measure=measure,
         raw_measure=raw_measure,

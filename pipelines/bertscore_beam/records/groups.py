@@ -262,14 +262,14 @@ def group_part(record: PartRecord, **given: Any) -> Iterator[PartStatistics]:
 # What is written of groups: a table with a row for each, and their part of the summary.
 
 CONFIDENCE = 0.95
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
+"""The share of the rows that is below each."""
 _SHOWN_GROUPS = 100
 """Most groups in the summary; the table has all of them."""
 
 _PREFIX = "bertscore_"
 """Begins the names of all columns that are not those of groups or metrics."""
 
-_QUANTILES = tuple(f"q{round(share * 100):02}" for share in SHARES)
 _COUNTS = pa.map_(pa.string(), pa.int64())
 
 
@@ -306,7 +306,7 @@ def group_row(
     }
     ends = mean_intervals(statistics, confidence)
     means, errors = statistics.means, statistics.standard_errors
-    raw, quantiles = statistics.raw_means, statistics.quantiles(SHARES)
+    raw, quantiles = statistics.raw_means, statistics.quantiles((*QUANTILES.values(),))
     for place, measure in enumerate(MEASURES):
         numbers = {
             measure: means[place],
@@ -315,7 +315,7 @@ def group_row(
             f"{measure}_high": ends[1, place],
             f"raw_{measure}": raw[place],
         }
-        for name, value in zip(_QUANTILES, quantiles[:, place], strict=True):
+        for name, value in zip(QUANTILES, quantiles[:, place], strict=True):
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
     for name, sums in statistics.by_metric.items():
