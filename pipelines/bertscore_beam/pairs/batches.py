@@ -22,6 +22,7 @@ from bertscore_beam.options.declare import by_name, declared
 from bertscore_beam.options.row_options import RowOptions
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage, check_given_idf
+from bertscore_beam.run.loading import threads_in_environment
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
@@ -100,7 +101,7 @@ class ScoreBatches:
         check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
         check_choosing_columns(table.schema, self._fields.choosing)
         columns.check_collisions(table.schema)
-        settings = self._on_this_worker(self._num_threads or _threads_of_the_task())
+        settings = self._on_this_worker(self._num_threads or threads_in_environment())
         scorers = _loaded(self._memory)
         blocks = [
             score_table(
@@ -210,11 +211,6 @@ def _options(given: Mapping[str, Any]) -> RowOptions:
             "no process sees all rows before they are scored. Give languages={'en': {}, ...}."
         )
     return options
-
-
-def _threads_of_the_task() -> int | None:
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    return int(threads) if threads.isdecimal() and int(threads) > 0 else None
 
 
 def _without_dictionary(table: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
@@ -73,6 +74,15 @@ def load_scorer(setting: WorkerSettings, queue: "DeviceQueue | None" = None) -> 
         )
     )
     return scorer
+
+
+def threads_in_environment() -> int | None:
+    """Return the threads that `OMP_NUM_THREADS` gives a process; None without a usable number.
+
+    It may be a list such as `4,2`, one number for each level of nested loops: the first counts.
+    """
+    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(threads) if threads.isdecimal() and int(threads) > 0 else None
 
 
 @cache

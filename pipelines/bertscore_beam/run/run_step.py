@@ -23,6 +23,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from bertscore_beam.run import pool
 from bertscore_beam.run.lease import keep_lease
+from bertscore_beam.run.loading import threads_in_environment
 from bertscore_beam.run.output import DEVICE_LOST, event
 from bertscore_beam.run.phases import Phase
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
@@ -156,7 +157,7 @@ def compute_with(threads: int) -> None:
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        sys.modules["torch"].set_num_threads(threads_in_environment() or threads)
 
 
 def prepare_workers(
