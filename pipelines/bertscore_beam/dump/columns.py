@@ -227,6 +227,8 @@ class TableFields:
     Attributes:
         candidate_column: Candidates, strings or lists of them; None if only references are wanted.
         reference_column: References: strings, or lists of strings.
+        compares_samples: Whether the references of a candidate are the others of its row; then the
+            column of references is one of the candidates.
         key: Rows that are equal in these columns count once for idf; empty if every row counts.
         group: Each value of these columns has its own idf table; empty for one table.
         language: Language codes: each language has its own setting and its own tables. None if all
@@ -242,6 +244,7 @@ class TableFields:
 
     candidate_column: str | None = None
     reference_column: str
+    compares_samples: bool = False
     key: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     language: str | None = None
@@ -251,11 +254,6 @@ class TableFields:
     added: tuple[str, ...] = ()
     strip_reasoning: bool = False
     others: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def compares_samples(self) -> bool:
-        """Whether the references of a candidate are the others of its row."""
-        return self.reference_column in (self.candidate_column, *self.several)
 
     @property
     def candidates(self) -> tuple[str, ...]:

@@ -207,7 +207,7 @@ class Options:
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values for `_run.json`, without credentials."""
-        return {f.name: to_json_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {one.field: to_json_value(getattr(self, one.field)) for one in declared(type(self))}
 
     @classmethod
     def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -222,6 +222,7 @@ class RowOptions(EncoderOptions, TextOptions):
     """Options of how rows are scored."""
 
     compares_samples: ClassVar[bool] = False
+    """Whether the references of a candidate are the others of its row."""
 
     candidate_column: Annotated[
         tuple[str, ...],
@@ -292,11 +293,13 @@ class RowOptions(EncoderOptions, TextOptions):
     @property
     def table_fields(self) -> TableFields:
         """The columns of texts, and those that say how rows are scored and counted."""
-        names = self.candidate_column
+        names, fields = self.candidate_column, super().table_fields
         several = names if len(names) > 1 else ()
         return dataclasses.replace(
-            super().table_fields,
-            candidate_column=CANDIDATE if several else next(iter(names), None),
+            fields,
+            candidate_column=CANDIDATE if several else names[0],
+            reference_column=names[0] if self.compares_samples else fields.reference_column,
+            compares_samples=self.compares_samples,
             several=several,
             strip_reasoning=self.strip_reasoning,
         )

@@ -145,12 +145,8 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             "one together with --join, for rows",
             "Give --join COLUMN, or leave both out.",
         )
-        named = (*self.candidate_column, self.reference_column, *self.idf_key, *self.idf_group)
-        used = [
-            f"{name}.".replace("[", ".[")
-            for name in (*named, self.language_column, self.source_column, *self.group_by)
-            if name
-        ]
+        named = self.table_fields.named(self.group_by)
+        used = [f"{name}.".replace("[", ".[") for name in named]
         self._check(
             "drop_columns",
             not any(name.startswith(f"{drop}.") for name in used for drop in self.drop_columns),
@@ -342,10 +338,6 @@ class SelectOptions(ScoreOptions):
         "Column of the samples, a list of texts in each row; or the names of several columns with "
         "a text each. A path may lead into nested columns.",
     ] = ("candidate",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))
-        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,8 +95,7 @@ def _texts(run: FinishedRun, row: pa.Table) -> Texts:
     rows = Rows(row, run.notes.fields)
     (candidate,) = texts_from_column(rows.candidates)
     # Samples that are compared with each other have no references of their own.
-    own = rows.fields.reference_column != rows.fields.candidate_column
-    (references,) = rows.reference_texts if own else [[]]
+    (references,) = [[]] if rows.fields.compares_samples else rows.reference_texts
     (language,) = rows.languages or [NO_CODE]
     return Texts(
         candidate=_shown(candidate),

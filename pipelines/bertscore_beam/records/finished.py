@@ -76,9 +76,11 @@ class RunNotes:
     def fields(self) -> TableFields:
         """Which columns are for what."""
         group = self.identity.get("idf_group")
+        columns = (self.identity["candidate_column"], self.identity["reference_column"])
         return TableFields(
-            candidate_column=self.identity["candidate_column"],
-            reference_column=self.identity["reference_column"],
+            candidate_column=columns[0],
+            reference_column=columns[1],
+            compares_samples=columns[0] == columns[1],
             group=() if group is None else tuple(load_json(group)),
             language=self.identity.get("language_column") or None,
             source=self.identity.get("source_column"),

@@ -187,7 +187,7 @@ def _kept_as(asked: ScorePlan, split_rows: int) -> str | None:
     if fields.references is not None:  # a kept plan holds no paths, not even theirs
         return None
     candidates = fields.several or fields.candidate_column
-    columns: tuple[object, ...] = (candidates, options.reference_column, fields.choosing)
+    columns: tuple[object, ...] = (candidates, fields.reference_column, fields.choosing)
     columns += (fields.source, fields.added) if fields.added else ()
     columns += tuple(text.data for text in asked.texts)  # splits name their imports
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, asked.output)

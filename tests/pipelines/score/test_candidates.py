@@ -403,3 +403,10 @@ def test_what_makes_no_sense_is_refused(selected, tmp_path, capsys):
         select(tmp_path / "one.parquet", tmp_path / "out")
     options = job_options(selected / "a.parquet", tmp_path / "out")
     assert not options.compares_samples
+
+
+def test_the_column_of_references_is_none_of_the_options_of_samples():
+    options = SelectOptions(input=("in",), output="out", drop_columns=("reference",))
+    assert options.table_fields.compares_samples
+    assert options.table_fields.reference_column == "candidate"
+    assert "reference_column" not in options.describe()
