@@ -21,7 +21,6 @@ TEMPLATE = Path(__file__).parent / "flex" / "score.json"
 LEFT_OUT = {
     "candidates": "is read on this machine alone",
     "references": "is read on this machine alone",
-    "segments": "prints on this machine",
     "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
     "restarts": "is for local workers; Dataflow replaces its own",
     "workers": "counts local workers; Dataflow has its own parameter",

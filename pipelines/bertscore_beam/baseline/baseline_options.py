@@ -14,7 +14,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import Flag, Names, Share
 from bertscore_beam.options.row_options import EncoderOptions
-from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.options.run_options import Output, RunOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
@@ -35,6 +35,7 @@ class BaselineOptions(EncoderOptions, RunOptions):
         "where it runs": "device workers dry_run contact",
     }
 
+    output: Output
     models: Annotated[
         Names,
         "Models to make tables for, by hub id, local folder or registry name; separated by spaces "

@@ -61,9 +61,9 @@ def _score(job: str, options: ScoreOptions) -> int:
     if options.output_ending:
         with before_work():
             _check_file(options)
-    if options.segments and output_mode().json:
+    if options.output == STANDARD and output_mode().json:
         raise ConfigError(
-            "--segments prints lines, and --json one document: got both; expected one of them. "
+            "--output - prints lines, and --json one document: got both; expected one of them. "
             "Leave one out; with --json the rows can go to a file: --output x.jsonl."
         )
     with temporary_folder() as folder:
@@ -138,15 +138,16 @@ def _check_file(options: ScoreOptions) -> None:
     Raises:
         ConfigError: It cannot, or would be read as input by the same command.
     """
-    path, shown = real_place(options.output), mask_credentials(options.output)
+    output = str(options.output)
+    path, shown = real_place(output), mask_credentials(output)
     if os.path.isdir(path) or ("://" in path and OutputFolder(path).exists(RUN_FILE)):
         raise ConfigError(
             f"--output {shown!r} is a folder: got a name that stands for a file; expected a file, "
             f"which may be there. Choose another name, or write {shown}/ to go on in the folder."
         )
-    check_can_write(options.output)
-    tables = (options.registry, options.baseline, options.idf)
-    read = (*options.input, *options.references, options.reference_file, *tables)
+    check_can_write(output)
+    files = (options.reference_file, options.registry, options.baseline, options.idf)
+    read = (*options.input, *options.candidates, *options.references, *files)
     is_glob = not options.candidates
     if inside := [one for one in read if one and _reads(one, path, is_glob=is_glob)]:
         raise ConfigError(
@@ -158,34 +159,35 @@ def _check_file(options: ScoreOptions) -> None:
 
 def _score_into(job: str, options: ScoreOptions, folder: str, inputs: Sequence[str]) -> int:
     """Run a job whose output folder nobody will see, and print or write what it holds."""
-    below = f"{folder}/scores"
+    below, output = f"{folder}/scores", str(options.output)
+    is_printed = options.output == STANDARD
     try:
-        outcome = _outcome_of(job, replace(options, output=below, segments=False))
+        outcome = _outcome_of(job, replace(options, output=below))
         is_scored = not options.dry_run and outcome.status in (DONE, TOO_MANY_REJECTS)
         if is_scored and options.output_ending:
             with open(f"{folder}/rows", "wb") as sink:
                 PublishedRows.of(below, inputs).write(sink, Format(options.output_ending))
-            copy_atomically(options.output, f"{folder}/rows")
-        if is_scored and options.segments:
+            copy_atomically(output, f"{folder}/rows")
+        if is_scored and is_printed:
             for line in PublishedRows.of(below, inputs).lines():
                 print(line)
     except Exception as error:
         error.add_note(NOTHING_KEPT)
         raise
-    target = mask_credentials(options.output) if options.output_ending else ""
+    target = mask_credentials(output) if options.output_ending else ""
     shown = _systems_first(options, outcome)
     if target and is_scored:
         shown = _with_file(shown, target)
     elif outcome.status != DONE:
         shown = replace(shown, warnings=(*shown.warnings, NOTHING_KEPT))
-    if len(options.candidates) == 1 and outcome.document and not target and not options.segments:
+    if len(options.candidates) == 1 and outcome.document and not target and not is_printed:
         summary = outcome.document["summary"]
         means = (summary[name] for name in ("precision", "recall", "f1"))
         words = ("none" if mean is None else f"{mean:.6f}" for mean in means)
         line = "  ".join(map("{} {}".format, ("P", "R", "F1"), words))
         shown = replace(shown, shown=(TextTable("Scores", ("",), [(line,)]), *shown.shown))
     is_answer = outcome.status == DONE and not target
-    return report(replace(shown, is_answer=is_answer), aside=options.segments)
+    return report(replace(shown, is_answer=is_answer), aside=is_printed)
 
 
 def _with_file(outcome: Outcome, target: str) -> Outcome:
@@ -225,9 +227,9 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
 def _warn_of_output(options: ScoreOptions) -> None:
     """Warn of an output where other commands that read the same input will find it."""
     for path in options.input:
-        if _reads(path, f"{real_place(options.output)}/part.parquet"):
+        if _reads(path, f"{real_place(str(options.output))}/part.parquet"):
             warn(
-                f"--output {mask_credentials(options.output)} is in the input "
+                f"--output {mask_credentials(str(options.output))} is in the input "
                 f"{mask_credentials(path)}: this command leaves it out, but others that read this "
                 "input will read it, too. Choose a folder beside it."
             )

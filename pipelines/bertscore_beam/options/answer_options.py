@@ -1,7 +1,6 @@
 """Options of the commands that answer a question about what is there, and run no job."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -80,10 +79,10 @@ class ExplainOptions(RowOptions):
     ] = None
 
     @classmethod
-    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _meant(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Refuse what a run has decided already, also if it is given like the default."""
         if values.get("run") is None:
-            return {}
+            return values
         if values.get("idf") in IDF_WORDS:
             raise ConfigError(
                 f"--idf {values['idf']} cannot be given with a run: got no path; expected that of "
@@ -95,7 +94,7 @@ class ExplainOptions(RowOptions):
                 f"a row is explained with the settings of its run: got {', '.join(fixed)}; "
                 "expected none of these. Leave them out, or explain the two texts with -c and -r."
             )
-        return {}
+        return values
 
     def __post_init__(self) -> None:
         super().__post_init__()

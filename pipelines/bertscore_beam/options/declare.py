@@ -122,16 +122,18 @@ class Option:
         """How it is given, with what stands for its value."""
         return self.word if self.flag.position else f"{self.word} {self.metavar}"
 
+    @property
+    def cure(self) -> str:
+        """What to do about a value that is none."""
+        return f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
+
     def check(self, value: Any) -> None:
         """Check what can be checked of a value alone.
 
         Raises:
             ConfigError: It cannot be used.
         """
-        flag = self.flag
-        cure = f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
-        fine = value != () or self.default in ((), None)
-        check_value(self.name, value, fine=fine, expected="at least one", cure=cure)
+        flag, cure = self.flag, self.cure
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, str) and not flag.blank:
                 check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)
@@ -197,8 +199,11 @@ class Options:
                 )
             if option.flag.split:
                 value = _listed(value)
-            values[option.field] = fit_value(option.name, value, option.hint, source)
-        values = {**cls._implied(values), **values}
+            value = fit_value(option.name, value, option.hint, source)
+            fine = value != () or option.default in ((), None)
+            check_value(option.name, value, fine=fine, expected="at least one", cure=option.cure)
+            values[option.field] = value
+        values = cls._meant(values)
         needed = [option for option in declared(cls) if option.is_needed]
         needed.sort(key=lambda option: option.field == "output")  # what to read comes to mind first
         if missing := [option for option in needed if option.field not in values]:
@@ -210,9 +215,9 @@ class Options:
         return {one.field: to_json_value(getattr(self, one.field)) for one in declared(type(self))}
 
     @classmethod
-    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the values that are given stand for as well, by field."""
-        return {}
+    def _meant(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that are given, by field, with what they stand for as well."""
+        return values
 
     def _check(self, name: str, fine: bool, expected: str, cure: str) -> None:
         """Raise unless the value of an option is fine."""
@@ -315,7 +320,9 @@ _ELSEWHERE = {
     "baseline_path baseline_file": "baseline",
     "langs src_lang tgt_lang language_pair": "language",
     "alpha ci": "confidence",
-    "s seg_level sentence_level sl": "segments",
+    "s seg_level segments sentence_level sl": (
+        "`bertscore-beam score --output -` prints the scores of each row."
+    ),
     "paired_bs paired_ar paired_bs_n t_test_alternative fail_if_drop against key": (
         "`bertscore-beam compare` tests systems and runs."
     ),

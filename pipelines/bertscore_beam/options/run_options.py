@@ -24,6 +24,9 @@ InputFormat: TypeAlias = Annotated[
 ]
 
 
+Output: TypeAlias = Annotated[str, Flag(metavar="PATH", short="-o"), "Where the result is written."]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
     """Options of every command that runs a job."""
@@ -31,10 +34,8 @@ class RunOptions(Options):
     may_detach: ClassVar[bool] = False
     may_write: ClassVar[tuple[str, ...] | None] = ()
     """Endings of files that the output may be in place of a folder; None if it is a file."""
-    not_files: ClassVar[tuple[str, ...]] = ()
-    """What may be given as a path and is none."""
 
-    output: Annotated[str, Flag(metavar="PATH", short="-o"), "Where the result is written."]
+    output: str | None
     workers: Annotated[
         int | Literal["auto"],
         Flag(least=1),
@@ -69,10 +70,11 @@ class RunOptions(Options):
     def __post_init__(self) -> None:
         """Check the output as well."""
         super().__post_init__()
+        output = self.output or ""
         check_value(
             "output",
-            mask_credentials(self.output),
-            fine=not is_web(self.output),
+            mask_credentials(output),
+            fine=not is_web(output),
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
@@ -80,7 +82,7 @@ class RunOptions(Options):
             return
         *others, last = (f".{ending}" for ending in self.may_write or [""])
         files = f", or a file {', '.join(others)} or {last}" if others else ""
-        name = mask_credentials(self.output)
+        name = mask_credentials(output)
         check_value(
             "output",
             name,
@@ -98,10 +100,9 @@ class RunOptions(Options):
         """
         from bertscore_beam.dump.inputs import expand_inputs  # here, since it takes time to import
 
-        for name in ("input", "references", "judgements"):
+        for name in ("input", "judgements"):
             for path in filter(is_missing, getattr(self, name, ())):
-                if path not in self.not_files:
-                    expand_inputs([path], input_format=getattr(self, "input_format", "auto"))
+                expand_inputs([path], input_format=getattr(self, "input_format", "auto"))
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""
@@ -109,7 +110,7 @@ class RunOptions(Options):
     @property
     def output_ending(self) -> str:
         """The ending of the output if that is the name of a file, in small letters; "" if not."""
-        found = _FILE.search(self.output)
+        found = _FILE.search(self.output or "")
         return "" if found is None else found[1].lower()
 
     @property

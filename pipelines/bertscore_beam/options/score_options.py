@@ -12,13 +12,8 @@ from bertscore_beam.files.paths import without_query
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
-from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.values import (
-    check_group_columns,
-    check_value,
-    is_text_name,
-    to_json_value,
-)
+from bertscore_beam.options.run_options import DumpOptions, Output, RunOptions
+from bertscore_beam.options.values import check_group_columns, check_value, is_text_name
 from bertscore_core.errors import ConfigError, InputError
 
 # As other programs write standard input and output; a file of this name is ./-.
@@ -31,25 +26,27 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     may_detach: ClassVar[bool] = True
     may_write: ClassVar = ("csv", "tsv", "jsonl")
-    not_files: ClassVar = (STANDARD,)
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed: ClassVar = {
         "input": "needed without --candidates",
-        "output": "needed without --candidates or --segments",
+        "output": "needed without --candidates",
     }
     daily: ClassVar = {
-        "input and output": "input candidates references output segments candidate_column "
-        "reference_column by reuse overwrite",
+        "input and output": "input candidates references output candidate_column reference_column "
+        "by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
         "scores": "rescale baseline idf metrics max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
 
     output: Annotated[
-        str,
+        str | None,
         Flag(metavar="PATH", short="-o"),
-        "Folder of the result, or a file: .csv, .tsv or .jsonl. A file has the rows with scores, "
-        "and no run is kept that could be continued, compared or reused.",
+        "Folder of the result, or a file: .csv, .tsv or .jsonl; `-` prints the scores of each row. "
+        "These are precision, recall, F1 and the reason: tabs separate them, the rows have the "
+        "order of the input, a row without scores has `nan`, and the summary goes to standard "
+        "error. A file has the rows with scores. With `-` or a file no run is kept that could be "
+        "continued, compared or reused.",
     ]
     candidates: Annotated[
         tuple[str, ...],
@@ -64,13 +61,6 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         "Files of references with one text per line, for all candidates; several files give each "
         "row several references. `-` is standard input.",
     ] = ()
-    segments: Annotated[
-        bool,
-        Flag(short="-s"),
-        "Print precision, recall, F1 and the reason of each row. Tabs separate them, the rows have "
-        "the order of the input, and the summary goes to standard error. A row without scores has "
-        "`nan`.",
-    ] = False
     reference_file: Annotated[
         str | None, "File of any format that has the references, for an input without them."
     ] = None
@@ -184,12 +174,12 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         )
 
     def _check_output(self) -> None:
-        shown, is_folder = mask_credentials(self.output), self.is_kept
+        refused = (None, STANDARD) if self.compares_samples else (None,)
         self._check(
-            "segments",
-            not self.segments or self.output == STANDARD,
-            "it only without --output",
-            "Leave one of the two out: the output has the scores of each row.",
+            "output",
+            bool(self.candidates) or self.output not in refused,
+            "a folder or a file",
+            "Choose one of them.",
         )
         self._check(
             "reuse",
@@ -199,7 +189,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         )
         self._check(
             "input",
-            STANDARD not in self.input or bool(self.candidates),
+            STANDARD not in self.input,
             "files; standard input is read for --candidates or --references alone",
             "Write the rows to a file, and give that.",
         )
@@ -213,38 +203,26 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         )
         check_value(
             "output",
-            shown,
-            fine=not standard or not is_folder,
+            mask_credentials(self.output or ""),
+            fine=not standard or not self.is_kept,
             expected="no folder together with standard input, since the same command could not "
             "continue",
             cure="Write the texts to a file; or leave --output out, or give a file such as x.csv.",
         )
 
     @classmethod
-    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _meant(cls, values: dict[str, Any]) -> dict[str, Any]:
         given, references = values.get("input", ()), values.get("references", ())
         candidates = values.get("candidates") or (references and given)  # sacreBLEU: -i
         if not candidates and not references:
-            takes_texts = "candidates" in by_name(cls)
-            if takes_texts and not given and "output" not in values:
+            if "candidates" in by_name(cls) and not given and "output" not in values:
                 raise ConfigError(
                     "what to read is missing: got neither --input nor --candidates; expected one "
                     "of them. Give --input PATH --output FOLDER, or files of texts: -c HYP.txt -r "
                     "REF.txt."
                 )
-            if values.get("segments"):
-                return {"output": STANDARD}
-            check_value(
-                "output",
-                values.get("output", ""),
-                fine=values.get("output") != STANDARD,
-                expected="a folder or a file",
-                cure="To print the scores of each row, leave it out and give --segments (-s)."
-                if takes_texts
-                else "Choose one of them.",
-            )
             _check_rows(values, given)
-            return {}
+            return values
         check_value(
             "input",
             given,
@@ -254,8 +232,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
             "--candidate-column NAME.",
         )
         by = {"group_by": ("system",)} if len(candidates) > 1 else {}
-        texts = {"input": candidates or references, "candidates": candidates}
-        return {**texts, **by, "output": STANDARD}
+        return {"output": None, **by, **values, "input": (), "candidates": candidates}
 
     @property
     def table_fields(self) -> TableFields:
@@ -265,8 +242,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values, without the files that text files become."""
-        input = {"input": to_json_value(self.candidates)} if self.candidates else {}
-        return super().describe() | input
+        return super().describe() | ({"input": []} if self.candidates else {})
 
     def check_input(self) -> None:
         """Refuse a local path that is not there; files with one text per line are no patterns."""
@@ -297,7 +273,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
     @property
     def is_kept(self) -> bool:
         """Whether the run stays; if not, its result is printed, or written to one file."""
-        return self.output != STANDARD and not self.output_ending
+        return self.output not in (None, STANDARD) and not self.output_ending
 
 
 def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
@@ -323,8 +299,8 @@ class SelectOptions(ScoreOptions):
     }
     # They need references of their own, or earlier rows that only `score` looks for.
     hidden = (
-        "candidates references segments reference_column reference_file join idf idf_key idf_group "
-        "metrics source_column reuse"
+        "candidates references reference_column reference_file join idf idf_key idf_group metrics "
+        "source_column reuse"
     )
 
     input: Annotated[
@@ -353,6 +329,8 @@ class IdfOptions(DumpOptions):
         "where it runs": "workers dry_run",
     }
 
+    output: Output
+
 
 @dataclass(frozen=True, kw_only=True)
 class RescaleOptions(RunOptions):
@@ -362,6 +340,7 @@ class RescaleOptions(RunOptions):
     daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
     hidden = "workers restarts threads keep_job beam"  # a million rows take this process seconds
 
+    output: Output
     run: Annotated[Run, "Output folder of the run to rescale. It is only read."]
     baseline: Annotated[
         str,

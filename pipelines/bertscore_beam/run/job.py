@@ -92,7 +92,7 @@ class Run:
         """Begin; what is put on the stack ends with the run."""
         self.runner = runner
         self.say = say
-        self._given = options.output
+        self._given = str(options.output)
         self._stack = stack
         self._quiet = quiet
         self.has_begun = self._is_new = False

@@ -152,7 +152,7 @@ def _asked(options: ScoreOptions, runner: Runner) -> ScorePlan:
     has_sources = options.source_column is not None
     own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
     named = settle_named(options, runner.threads)
-    output = runner.lone_output(options.output)
+    output = runner.lone_output(str(options.output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         given_idf = load_idf(options.idf)

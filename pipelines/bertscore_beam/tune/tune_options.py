@@ -9,7 +9,7 @@ from bertscore_beam.options.declare import Column, Flag, Names
 from bertscore_beam.options.language_map import MaxLength, Revision
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import EncoderOptions, StripReasoning
-from bertscore_beam.options.run_options import InputFormat, RunOptions
+from bertscore_beam.options.run_options import InputFormat, Output, RunOptions
 from bertscore_core.errors import ConfigError, check_package
 
 _ALL_LAYERS = "all"
@@ -51,6 +51,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         "where it runs": "device workers dry_run",
     }
 
+    output: Output
     judgements: Annotated[
         tuple[str, ...], "Files, folders or globs of texts with judgements of people."
     ]

@@ -89,7 +89,7 @@ def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
     with pytest.raises(SystemExit):
         cli.main(["score", "--help-all"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "continued, compared or reused (needed without --candidates or --segments)" in shown
+    assert "continued, compared or reused (needed without --candidates)" in shown
     assert "keeps the number of that run (default: auto)" in shown
     assert "--dtype {auto,float32,bfloat16,float16} " in shown
     assert "print the plan and stop (" not in shown  # a switch is off unless given

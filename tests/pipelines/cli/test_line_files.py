@@ -79,7 +79,8 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, s
     score(*words)
     assert "reused: 6 rows of an earlier run" in score(*words).out
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
-    assert run["options"]["input"] == [str(tmp_path / "a.txt")]
+    assert run["options"]["candidates"] == [str(tmp_path / "a.txt")]
+    assert run["options"]["input"] == []
     assert str(temporary) not in json.dumps(run)
     (rejects,) = (tmp_path / "out" / "_rejects" / "rows").rglob("*.pq")
     (row,) = pq.read_table(rejects).to_pylist()
@@ -155,10 +156,10 @@ def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, score, wor
 def test_files_of_references_make_the_input_one_of_candidates():
     given = {"input": ["a.txt", "b.txt"], "references": ["r"]}
     options = ScoreOptions.from_mapping(given, "the test")
-    assert options.candidates == options.input == ("a.txt", "b.txt")
-    assert (options.group_by, options.is_kept) == (("system",), False)
+    assert (options.candidates, options.input) == (("a.txt", "b.txt"), ())
+    assert (options.group_by, options.output) == (("system",), None)
     options = ScoreOptions.from_mapping({**given, "by": ["x"], "output": "out"}, "the test")
-    assert (options.group_by, options.is_kept) == (("x",), True)
+    assert (options.group_by, options.output) == (("x",), "out")
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""`score --segments`, and `score` with a file as output: the rows of a run as text."""
+"""`score --output -`, and `score` with a file as output: the rows of a run as text."""
 
 import csv
 import gzip
@@ -56,13 +56,13 @@ def lines_of(path, texts):
 
 
 @pytest.mark.job
-def test_segments_are_those_of_bert_score_in_the_order_of_the_input(place, ran, give):
+def test_printed_rows_are_those_of_bert_score_in_the_order_of_the_input(place, ran, give):
     plain = [number for number, pair in enumerate(PAIRS) if is_line(pair.candidate, pair.reference)]
     del plain[1::2]
     assert len(plain) > 30
     give(lines_of(place / "hyp", [PAIRS[number].candidate for number in plain]))
     lines_of(place / "ref", [PAIRS[number].reference for number in plain])
-    words = ["score", "-c", "-", "-r", "ref", "-s", *MODEL, "--empty", "reference"]
+    words = ["score", "-c", "-", "-r", "ref", "-o", "-", *MODEL, "--empty", "reference"]
     printed = ran([*words, "--split-rows", "7"])
     rows = [line.split("\t") for line in printed.out.splitlines()]
     assert {len(row) for row in rows} == {4}
@@ -73,7 +73,7 @@ def test_segments_are_those_of_bert_score_in_the_order_of_the_input(place, ran, 
     slack = f1_slack(golden)
     np.testing.assert_allclose(found / slack, golden / slack, rtol=0, atol=PARITY_ATOL)
     assert "\nscored: " in printed.err
-    first, second, *_ = ran(["score", "-c", "hyp", "-r", "ref", *words[6:]]).out.splitlines()
+    first, second, *_ = ran(["score", "-c", "hyp", "-r", "ref", *words[7:]]).out.splitlines()
     assert re.fullmatch(r"P \d\.\d{6}  R \d\.\d{6}  F1 \d\.\d{6}", first)
     assert second.startswith("precision: ")
     means = np.array(first.split()[1::2], float)
@@ -126,7 +126,7 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
 def test_rows_of_a_dump_are_printed_and_written_as_json(place, ran):
     pq.write_table(pa.table({**pair_rows(3), "tags": [["x"], None, []]}), "dump.parquet")
     words = ["score", "--input", "dump.parquet", *MODEL, "-q"]
-    printed = ran([*words, "-s"])
+    printed = ran([*words, "-o", "-"])
     assert printed.err == ""
     assert ran([*words, "-o", "x.jsonl"]).err == ""
     rows = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
@@ -233,15 +233,16 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "x.tsv", "--rescale", "--baseline", "./x.tsv"], "would read the next time"),
         ([*DUMP, "-o", "x.tsv", "--config", "x.tsv"], "a file of options that this command reads"),
         ([*DUMP, "-o", "scores.txt"], "or write scores.txt/ if that is to be the name"),
-        ([*DUMP, "-o", "-"], "leave it out and give --segments (-s)."),
         (["select", "dump.parquet", "-o", "-"], "a folder or a file. Choose one of them."),
-        (DUMP, "needed without --candidates or --segments)."),
-        ([*TEXTS, "-s", "--reuse", "run"], "or give --output FOLDER."),
+        (DUMP, "needed without --candidates)."),
+        ([*DUMP, "-s"], "`bertscore-beam score --output -` prints the scores of each row."),
+        ([*TEXTS, "-o", "-", "--reuse", "run"], "or give --output FOLDER."),
+        ([*TEXTS, "--reuse", "run"], "or give --output FOLDER."),
+        ([*DUMP, "--config", "null.yaml"], "got None; expected a folder or a file."),
         (["score", "-c", "h[2].txt", "-r", "hyp.txt"], "'h[2].txt' does not exist"),
         ([*DUMP, "-o", "x.csv", "--reuse", "run"], "or give --output FOLDER."),
         ([*DUMP, "-o", "x.csv", "--", "--runner=x"], "scored on this machine only"),
-        ([*DUMP, "-o", "out", "-s"], "it only without --output. Leave one of the two out"),
-        ([*DUMP, "-s", "--json"], "the rows can go to a file: --output x.jsonl."),
+        ([*DUMP, "-o", "-", "--json"], "the rows can go to a file: --output x.jsonl."),
         (["score", "-c", "-", "-r", "-"], "expected it once"),
         (["score", "-c", "-", "-r", "hyp.txt", "-o", "out"], "the same command could not continue"),
         (["score", "--input", "-", "-o", "out"], "read for --candidates or --references alone"),
@@ -255,7 +256,8 @@ def test_what_cannot_be_printed_or_written_is_refused_with_the_cure(place, ran, 
     pq.write_table(pa.table(pair_rows(3)), "dump.parquet")
     for name in ("hyp.txt", "x.tsv", "h2.txt", "data.csv", "deep/more.csv"):
         lines_of(place / name, ["a", "b"])
-    if "--config" in words:
+    write_text(place / "null.yaml", b"output: null\n")
+    if "x.tsv" in words:
         write_text(place / "x.tsv", b"model: all-MiniLM-L6-v2\n")
     before = sorted(place.iterdir())
     assert message in ran(words, cli.UNUSABLE).err
@@ -269,7 +271,7 @@ def test_that_nothing_is_kept_is_said_once(place, ran, monkeypatch):
 
     monkeypatch.setattr(text_rows.PublishedRows, "lines", fail)
     lines_of(place / "hyp.txt", ["a", "b"])
-    printed = ran([*TEXTS, *MODEL, "-s"], cli.BROKEN).err
+    printed = ran([*TEXTS, *MODEL, "-o", "-"], cli.BROKEN).err
     assert "Traceback" in printed
     assert printed.count(NOTHING_KEPT) == 1
 
@@ -278,7 +280,7 @@ def test_that_nothing_is_kept_is_said_once(place, ran, monkeypatch):
 def test_standard_input_may_be_packed_and_is_named_where_it_is_wrong(place, ran, give):
     lines_of(place / "ref", ["a", "b"])
     give(write_text(place / "hyp", b"a\n\xff\n"))
-    words = ["score", "-c", "ref", "-r", "-", "-s"]
+    words = ["score", "-c", "ref", "-r", "-", "-o", "-"]
     assert "'standard input' is not UTF-8: got other bytes in line 2" in ran(words, 2).err
     for pack in (gzip.compress, zstandard.compress):
         give(write_text(place / "hyp", pack(b"a\nb\n")))

@@ -61,12 +61,10 @@ def test_defaults_are_those_of_the_readme():
 
 @pytest.mark.parametrize("kind", [ScoreOptions, IdfOptions])
 def test_every_option_can_be_set_and_is_described(kind):
-    others = (*IN_PLACE_OF_INPUT, "segments")  # which is in place of the output
-    options = [option for option in declared(kind) if option.field not in others]
+    options = [option for option in declared(kind) if option.field not in IN_PLACE_OF_INPUT]
     given = {option.field: other_value(option) for option in options}
     described = kind.from_mapping(given, "the test").describe()
-    left_out = {key: [] for key in IN_PLACE_OF_INPUT} | {"segments": False}
-    assert described == given | {name: left_out[name] for name in others if name in described}
+    assert described == given | {name: [] for name in IN_PLACE_OF_INPUT if name in described}
     assert json.loads(json.dumps(described)) == described
     for option in options:
         assert described[option.field] != option.default or option.field == "language"
