@@ -231,16 +231,20 @@ def place_of(part_name: str) -> str:
 
 
 def made_of(
-    split: Split, job: str, idf: str, labels: Mapping[str, str], digests: RowDigests | None
+    split: Split | PartRecord,
+    job: str,
+    idf: str,
+    labels: Mapping[str, str],
+    digests: RowDigests | None,
 ) -> str:
     """Return what names the part of a split, below where its run stages.
 
     Args:
-        split: The split.
+        split: The split, or the record of its part in another run.
         job: Digest of the run's identity.
         idf: Fingerprint of its idf table; "" without one.
         labels: Label of the setting of each language; empty if all rows are scored alike.
-        digests: Those of its rows, where nothing else tells one version of the file from another.
+        digests: Those of its rows; None if the version of the file says enough.
     """
     made: dict[str, object] = {
         "rows": split.num_rows,
@@ -248,8 +252,7 @@ def made_of(
         "size": split.file_size,
     }
     made |= {"version": split.file_version, "reading": split.reading, "job": job, "idf": idf}
-    of_rows = None if split.file_version or digests is None else asdict(digests)
-    made |= {"labels": dict(labels), "digests": of_rows}
+    made |= {"labels": dict(labels), "digests": None if digests is None else asdict(digests)}
     return f"{place_of(split.part_name)}.{digest_of(to_line(made), 16)}"
 
 

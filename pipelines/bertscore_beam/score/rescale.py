@@ -10,7 +10,7 @@ few threads are faster than workers could start.
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from bertscore_beam.dump.columns import CANDIDATE_FROM
 from bertscore_beam.dump.parquet import SETTINGS_KEY
 from bertscore_beam.dump.reasons import MARKS
 from bertscore_beam.dump.types import has_utc_times
-from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.read import in_parallel
@@ -38,7 +37,7 @@ from bertscore_beam.records.records import (
     StagedParts,
     find_parts,
     is_whole_with,
-    place_of,
+    made_of,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rows_path
 from bertscore_beam.records.show_groups import show_groups_scored
@@ -196,11 +195,6 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, FoundParts]:
     return spec, found
 
 
-def _made_of(spec: RescaleSpec, record: PartRecord) -> str:
-    made = {"digests": asdict(record.digests), "idf": record.idf, "job": spec.digest}
-    return f"{place_of(record.part_name)}.{digest_of(to_line(made), 16)}"
-
-
 def _run_notes(spec: RescaleSpec) -> dict[str, Any]:
     source, options = spec.source, spec.options
     before = Signature.parse(source.notes.signature or "")
@@ -236,11 +230,11 @@ def _rescaled(
     spec: RescaleSpec, found: FoundParts, staged: StagedParts, record: PartRecord
 ) -> PartRecord:
     """Return the record of a part that is rescaled, now or by an earlier command."""
-    folder, name, made = spec.folder, record.part_name, _made_of(spec, record)
-    own, there = (spec.digest, record.digests, record.idf), found.records.get(name)
+    folder, name, there = spec.folder, record.part_name, found.records.get(record.part_name)
+    made = made_of(record, spec.digest, record.idf, {}, record.digests)
     if (
         there is not None
-        and (there.job_digest, there.digests, there.idf) == own
+        and made == made_of(there, there.job_digest, there.idf, {}, there.digests)
         and (name not in found.unverified or is_whole_with(folder, there))
     ):
         return there

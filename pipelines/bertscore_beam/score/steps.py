@@ -194,7 +194,7 @@ class SplitScorer:
         if idf.problem:
             return _failed(split, idf.problem)
         digests = RowDigests.of(whole, utc_times=split.utc_times)
-        made = made_of(*given, digests)
+        made = made_of(*given, None if split.file_version else digests)
         if not split.file_version:  # nothing but its rows tells whether it is the same
             record = staged.read(spec.folder, split.part_name, made) or record
             if record is not None and record.digests == digests and record.covers(split):
