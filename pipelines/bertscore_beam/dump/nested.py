@@ -26,6 +26,30 @@ def fields_in(field: pa.Field, path: Path = ()) -> Iterator[tuple[Path, pa.Field
             yield from fields_in(child, (*path, child.name if pa.types.is_struct(kind) else None))
 
 
+def mapped(
+    field: pa.Field, change: Callable[[pa.Field, Path], pa.Field], path: Path = ()
+) -> pa.Field:
+    """Return what `change` makes of a field and its path, and then of all within it."""
+    field = change(field, path)
+    kind = field.type
+
+    def inner(child: pa.Field, name: str | None = None) -> pa.Field:
+        return mapped(child, change, (*path, name))
+
+    if pa.types.is_map(kind):
+        key, item = (inner(child, child.name) for child in (kind.key_field, kind.item_field))
+        kind = pa.map_(key, item, keys_sorted=kind.keys_sorted)
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([inner(child, child.name) for child in kind])
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(inner(kind.value_field), kind.list_size)
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(inner(kind.value_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(inner(kind.value_field))
+    return field.with_type(kind)
+
+
 def leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
     """Return the columns as Parquet stores them: the top-level field and type of each leaf."""
     every = ((top, field.type) for top in schema for _, field in fields_in(top))

@@ -6,14 +6,14 @@ of are found too. A list of null that only Arrow can tell from an empty one is r
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.nested import fields_in, leaves
+from bertscore_beam.dump.nested import Path, fields_in, leaves, mapped
 
 # pyarrow shows the logical type of a group nowhere but in the printed schema.
 _VARIANT = re.compile(r"^\s*\w+ group field_id=\S+ (.*) \(Variant\(\d+\)\) \{$", re.M)
@@ -68,10 +68,11 @@ def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
         return arrow
     leaves = iter(kinds)
 
-    def with_text(kind: pa.DataType) -> pa.DataType:
-        return pa.string() if next(leaves, "") == _ENUM and pa.types.is_binary(kind) else kind
+    def with_text(field: pa.Field, _: Path) -> pa.Field:
+        is_enum = not pa.types.is_nested(field.type) and next(leaves, "") == _ENUM
+        return field.with_type(pa.string()) if is_enum and pa.types.is_binary(field.type) else field
 
-    return pa.schema([_mapped(field, with_text) for field in arrow], metadata=arrow.metadata)
+    return pa.schema([mapped(field, with_text) for field in arrow], metadata=arrow.metadata)
 
 
 def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Table:
@@ -106,29 +107,10 @@ def _writable(field: pa.Field) -> pa.Field:
 
 
 def _without_views(field: pa.Field) -> pa.Field:
-    return _mapped(field, lambda kind: _OF_VIEWS.get(kind, kind))
+    return mapped(field, lambda one, _: one.with_type(_OF_VIEWS.get(one.type, one.type)))
 
 
 _OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-
-
-def _mapped(field: pa.Field, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
-    """Return a field in which each type that is not nested has become another."""
-    kind = field.type
-    if pa.types.is_map(kind):
-        key, item = (_mapped(child, leaf) for child in (kind.key_field, kind.item_field))
-        kind = pa.map_(key, item, keys_sorted=kind.keys_sorted)
-    elif pa.types.is_struct(kind):
-        kind = pa.struct([_mapped(child, leaf) for child in kind])
-    elif pa.types.is_fixed_size_list(kind):
-        kind = pa.list_(_mapped(kind.value_field, leaf), kind.list_size)
-    elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_mapped(kind.value_field, leaf))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_mapped(kind.value_field, leaf))
-    else:
-        kind = leaf(kind)
-    return field.with_type(kind)
 
 
 @lru_cache(maxsize=64)

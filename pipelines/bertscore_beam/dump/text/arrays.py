@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.lines import BadLine, Places
-from bertscore_beam.dump.nested import Path, fields_in
+from bertscore_beam.dump.nested import Path, fields_in, mapped
 from bertscore_beam.dump.paths import JSON_KEY, WITHOUT_TYPE, Column, is_parts
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import (
@@ -72,23 +73,15 @@ def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
     list of texts or a message in parts where others are, and all else a text: each value's JSON.
     Applied until nothing drifts, it ends: each type is wider.
     """
-    return pa.schema([_widened(field, (field.name,), drifts) for field in schema])
+    wider = partial(_wider, drifts)
+    return pa.schema([mapped(field, wider, (field.name,)) for field in schema])
 
 
-def _widened(field: pa.Field, path: Path, drifts: Drifts) -> pa.Field:
+def _wider(drifts: Drifts, field: pa.Field, path: Path) -> pa.Field:
+    """Return a column that takes values of the kinds that drift at its path as well."""
     kind, got = field.type, drifts.get(path)
-    if got is not None:
-        return _wider(field, got)
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_widened(member, (*path, member.name), drifts) for member in kind])
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_widened(kind.value_field, (*path, None), drifts))
-    return field.with_type(kind)
-
-
-def _wider(field: pa.Field, got: set[str]) -> pa.Field:
-    """Return a column that takes values of some kinds as well."""
-    kind = field.type
+    if got is None:
+        return field
     if pa.types.is_string(kind) and _PARTS in got:
         return field.with_type(pa.list_(_PART))
     if pa.types.is_string(kind) and got == {_TEXTS}:
