@@ -16,7 +16,7 @@ from bertscore_beam.crawl.fetch import CrawlFileError
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, MOST_BROKEN, RECORDS, RECORDS_BROKEN, Page
-from bertscore_beam.dump.paths import column_of
+from bertscore_beam.dump.paths import column_of, is_text
 from bertscore_beam.dump.text.parsers import parse_line
 from bertscore_beam.dump.texts import texts_from_column
 from bertscore_beam.files.credentials import mask_credentials
@@ -36,7 +36,6 @@ _URL_COLUMNS = ("url", "u")
 _BLOCK = 200_000
 _BLOCK_CHARACTERS = 1 << 25
 _BATCH_ROWS = 8192
-_TEXT_TYPES = frozenset({"string", "large_string", "string_view", "binary", "large_binary", "null"})
 _PARQUET, _GZIP, _ZSTD = b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UNREADABLE = (OSError, EOFError, UnicodeDecodeError, KeyError, zlib.error, pa.ArrowException)
 
@@ -104,10 +103,11 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 def _lines(file: BinaryIO) -> Iterator[str]:
     if _begins_with(file, _PARQUET):
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             columns = _columns(parquet.schema_arrow)
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                yield from batch.column(0).cast(pa.string()).fill_null("").to_pylist()
+                texts = column_of(pa.Table.from_batches([batch]), _TEXT_COLUMN)
+                yield from texts.cast(pa.string()).fill_null("").to_pylist()
         return
     with io.TextIOWrapper(_unpacked(file), encoding="utf-8") as lines:
         while line := lines.readline(MAX_LINE + 1):
@@ -142,7 +142,7 @@ def _columns(schema: pa.Schema, *, has_pages: bool = False) -> list[str]:
             "address of each document in 'url', whose host counts. Rename the column."
         )
     kind = schema.field(_TEXT_COLUMN).type
-    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXT_TYPES:
+    if not is_text(column_of(pa.schema([(_TEXT_COLUMN, kind)]).empty_table(), _TEXT_COLUMN).type):
         raise CrawlFileError(
             f"the column {_TEXT_COLUMN!r} of the Parquet file holds no texts: got {kind}; expected "
             "string. Cast the column."
@@ -184,7 +184,7 @@ def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
 
 def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
     if _begins_with(file, _PARQUET):
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             columns = _columns(parquet.schema_arrow, has_pages=True)
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
                 rows = pa.Table.from_batches([batch])

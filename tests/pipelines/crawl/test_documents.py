@@ -10,7 +10,8 @@ import pytest
 
 from bertscore_beam.crawl import given_files
 from bertscore_beam.crawl.fetch import CrawlFileError
-from bertscore_beam.crawl.given_files import check_given, read_documents
+from bertscore_beam.crawl.filters import WordLimits
+from bertscore_beam.crawl.given_files import check_given, read_documents, read_sentences
 from bertscore_beam.crawl.warc import Page
 from bertscore_core import InputError
 from tests.support.text_files import to_jsonl, write_text
@@ -26,6 +27,11 @@ def read(path):
     counts: Counter[str] = Counter()
     with open(path, "rb") as file:
         return list(read_documents(file, counts)), counts
+
+
+def read_as_sentences(path):
+    with open(path, "rb") as file:
+        return list(read_sentences(file, "en", 0, WordLimits()))
 
 
 def test_what_is_no_document_is_counted(tmp_path, monkeypatch):
@@ -86,6 +92,17 @@ def test_other_and_damaged_files_are_errors(tmp_path, data, words):
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(CrawlFileError, match=words):
         read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("read", [read, read_as_sentences])
+def test_a_changed_text_is_an_error_where_pages_have_checksums(tmp_path, read):
+    path = tmp_path / "a.parquet"
+    plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    pq.write_table(pa.Table.from_pylist(ROWS), path, write_page_checksum=True, **plain)
+    read(path)
+    path.write_bytes(path.read_bytes().replace(b"Text 3", b"Text 7"))
+    with pytest.raises(CrawlFileError, match="cannot be read: got OSError"):
+        read(path)
 
 
 @pytest.mark.parametrize(
