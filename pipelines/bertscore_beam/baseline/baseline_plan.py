@@ -16,7 +16,7 @@ from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.identity import check_same_run, read_same_command
+from bertscore_beam.run.identity import read_same_run
 from bertscore_beam.run.job import Say
 from bertscore_beam.run.loading import describe_unknown_device, settle_workers, with_scoring
 from bertscore_beam.run.neighbours import check_stands_alone
@@ -122,13 +122,11 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     names = folder.files()
     check_stands_alone(folder.root, names)
     overwrite, holds_data = plan.options.overwrite, _holds_data(names)
-    may_be_damaged = overwrite or not holds_data
-    before = read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
+    before = read_same_run(folder, plan.identity, replaces=overwrite or not holds_data)
     if overwrite:
         return before or {}
     if not holds_data:
         return {}
-    check_same_run(before, plan.identity)
     described = {stem: description_of(folder, stem) for stem in list_tables(names)}
     for language in plan.languages:
         of_language = [own for stem, own in described.items() if stem.startswith(f"{language}/")]

@@ -53,6 +53,20 @@ _HINTS = {
 """Explanations of a difference, by field."""
 
 
+def read_same_run(
+    folder: OutputFolder, identity: Mapping[str, str], *, replaces: bool
+) -> dict[str, Any] | None:
+    """Read `_run.json`, and check that this run may continue what is there, or replaces it.
+
+    Raises:
+        SignatureError: As of `read_same_command`, and of `check_same_run` if nothing is replaced.
+    """
+    run = read_same_command(folder, identity, may_be_damaged=replaces)
+    if not replaces:
+        check_same_run(run, identity)
+    return run
+
+
 def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]) -> None:
     """Check that the scores in the output folder were made with the settings of this run.
 

@@ -43,7 +43,7 @@ from bertscore_beam.records.rejects import FILES_FILE, rows_path
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import RunStart, Totals, described_sums
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
-from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
+from bertscore_beam.run.identity import identity_digest, read_same_run
 from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import STORED_TABLES
 from bertscore_beam.run.output import Outcome, TextTable
@@ -185,9 +185,7 @@ def _begin_rescale(spec: RescaleSpec) -> tuple[RescaleSpec, FoundParts]:
     """Look at the folder, and start; nothing that is published changes."""
     folder, overwrite = spec.folder, spec.replaces
     head = readable_head(folder)
-    before = read_same_command(folder, spec.identity, may_be_damaged=overwrite)
-    if not overwrite:
-        check_same_run(before, spec.identity)
+    read_same_run(folder, spec.identity, replaces=overwrite)
     found = find_parts(folder, head, alone=overwrite)
     spec = replace(spec, before=head)
     folder.delete_temporary()

@@ -28,7 +28,7 @@ from bertscore_beam.run.folder import (
     nan_to_null,
     run_to_bytes,
 )
-from bertscore_beam.run.identity import check_same_run, read_same_command
+from bertscore_beam.run.identity import read_same_run
 from bertscore_beam.run.job import Run
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
 from bertscore_beam.run.output import Outcome
@@ -110,16 +110,8 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         own_metrics=find_metrics(options.own_metrics, has_sources=has_sources),
     )
     # Before the folder is taken, so that a refused run leaves no trace in the folder.
-    _check_folder(plan, OutputFolder(output))
+    read_same_run(OutputFolder(output), IDENTITY, replaces=options.overwrite)
     return plan
-
-
-def _check_folder(plan: TunePlan, folder: OutputFolder) -> None:
-    """Check that the output folder is new, or one of this command."""
-    overwrite = plan.options.overwrite
-    before = read_same_command(folder, IDENTITY, may_be_damaged=overwrite)
-    if not overwrite:
-        check_same_run(before, IDENTITY)
 
 
 def _models(
@@ -166,11 +158,10 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
 
 def _begin_tune(plan: TunePlan, folder: OutputFolder, notes: bytes) -> Head | None:
     """Write down whose folder this is, and the texts of the workers; return its head before."""
-    _check_folder(plan, folder)
+    read_same_run(folder, IDENTITY, replaces=plan.options.overwrite)
     head = readable_head(folder)
     folder.delete_temporary()
-    if not folder.exists(RUN_FILE):
-        folder.replace_version(RUN_FILE, notes, NOT_THERE)
+    folder.replace_version(RUN_FILE, notes, NOT_THERE)  # unless it is there
     _write_parts(plan, folder)
     return head
 
