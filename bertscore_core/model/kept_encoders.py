@@ -4,6 +4,7 @@ Converting one takes most of the seconds that a small run takes.
 """
 
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -36,7 +37,8 @@ def _cache_folder() -> Path | None:
 
 def cache_key(**facts: object) -> str:
     """Return the name of an encoder by all that decides what it computes, and where."""
-    return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
+    stated = json.dumps(facts, sort_keys=True, default=bytes.hex)
+    return hashlib.sha256(stated.encode()).hexdigest()[:32]
 
 
 def find_encoder(key: str, read: Callable[[Path], Any]) -> Any | None:

@@ -166,7 +166,7 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
             pairs=part.path,
             moments=f"{moments}/{digest}-{part.name}.npz",
             rows=part.rows,
-            digest=part.digest,
+            seal=part.seal,
             idf=f"{idf}/{digest}.npz" if model.setting.config.idf else "",
             corpus=record.digest,
         )

@@ -36,14 +36,14 @@ from bertscore_core.work import Work
 class PairsToScore:
     """A part of a language's pairs, the idf table ("" if none), and where the sums over it go.
 
-    The names of both say of which pairs they are, and how scored; `digest` is that of the file of
-    the pairs, `corpus` that of all pairs of the language.
+    The names of both say of which pairs they are, and how scored; `seal` is that of the file of
+    the pairs, `corpus` the digest of all pairs of the language.
     """
 
     pairs: str
     moments: str
     rows: int
-    digest: str
+    seal: str
     idf: str
     corpus: str
 
@@ -67,7 +67,7 @@ class CountParts:
 def _count(
     part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
 ) -> Iterator[list[tuple[str, IdfTable]]]:
-    table = read_pairs(folder, part.pairs, part.digest).select(["candidate", "reference"])
+    table = read_pairs(folder, part.pairs, part.seal).select(["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
     counters.count(counters.DOCUMENTS_COUNTED, len(texts))
     yield [(part.idf, tokenizer.count_documents(texts, part.corpus))]
@@ -92,7 +92,7 @@ class ScorePairParts(LayerStep):
 
     def scored(self, scorer: BertScorer, part: PairsToScore, work: Work) -> bytes:
         """Return the sums of a part."""
-        table = read_pairs(self.folder, part.pairs, part.digest)
+        table = read_pairs(self.folder, part.pairs, part.seal)
         idf = read_table(self.folder.path(part.idf)) if part.idf else None
         return sum_scores(scorer, table, work, idf).to_bytes()
 

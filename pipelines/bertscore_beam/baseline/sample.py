@@ -29,7 +29,7 @@ from bertscore_beam.crawl.sampling import (
     pairing_order,
     part_bits,
 )
-from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.parquet import seal_in, write_part
 from bertscore_beam.files.buckets import bucket_of, rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run import counters
@@ -125,7 +125,7 @@ def _write_pairs(language: str, name: str, pairs: pa.Table, folder: OutputFolder
         name=name,
         rows=len(pairs),
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
-        digest=digest_of(data),
+        seal=seal_in(data),
     )
     folder.write(part.path, data)
     counters.count(counters.PAIRS_MADE, len(pairs))
@@ -136,7 +136,7 @@ def _with_overlap(
     found: PairsRecord | PairPart, *, folder: OutputFolder
 ) -> Iterator[list[tuple[str, list[PairsRecord | PairPart]]]]:
     if isinstance(found, PairPart):
-        pairs = read_pairs(folder, found.path, found.digest)
+        pairs = read_pairs(folder, found.path, found.seal)
         candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
         found = replace(found, overlap=count_overlap(candidates, references, found.language))
     yield [(found.language, [found])]

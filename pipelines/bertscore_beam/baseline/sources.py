@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
@@ -17,6 +16,7 @@ from bertscore_beam.crawl.fetch import FetchError
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
+from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.checked import digest_of, to_json, to_line
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
@@ -90,14 +90,14 @@ class PairPart:
     """Pairs of one language in one Parquet file.
 
     `same_host` counts the pairs whose sentences are from one host; `overlap` see `count_overlap`.
-    `digest` is that of the file.
+    `seal` is that of the file: see `open_parquet`.
     """
 
     language: str
     name: str
     rows: int
     same_host: int
-    digest: str
+    seal: str
     overlap: Overlap = ()
 
     @property
@@ -173,21 +173,16 @@ def read_record(folder: OutputFolder, language: str) -> PairsRecord | None:
     return PairsRecord(**{**fields, "parts": tuple(PairPart(**part) for part in fields["parts"])})
 
 
-def read_pairs(folder: OutputFolder, path: str, digest: str) -> pa.Table:
+def read_pairs(folder: OutputFolder, path: str, seal: str) -> pa.Table:
     """Read a part of a language's pairs.
 
     Raises:
         InputError: It is damaged, or another one than was written.
     """
-    data = folder.read(path)
-    if digest_of(data) != digest:
-        record = pairs_record_path(PurePath(path).parent.name)
-        raise InputError(
-            f"{mask_credentials(folder.path(path))!r} is damaged: got other bytes than were "
-            f"written; expected a file as an earlier command wrote it. Delete {record!r} and run "
-            "the same command again: it pairs the sentences once more."
-        )
-    return pq.read_table(pa.BufferReader(data), use_threads=False)
+    record = pairs_record_path(PurePath(path).parent.name)
+    cure = f"Delete {record!r} and run the same command again: it pairs the sentences once more."
+    with open_kept(folder.path(path), cure, seal=seal) as file:
+        return file.read()
 
 
 # The files that sentences are read from, as they travel to the workers.

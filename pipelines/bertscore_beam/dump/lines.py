@@ -3,6 +3,7 @@
 Files that `text/to_parquet.py` writes end with `LINE_COLUMN`; `take_lines` splits it off.
 """
 
+import json
 import platform
 from collections import Counter
 from collections.abc import Mapping
@@ -92,7 +93,7 @@ class Lines:
 
     def digest(self) -> str:
         """Digest the places of the rows and the reasons; 16 hexadecimal digits."""
-        reasons = repr(sorted((row, line.reason) for row, line in self.bad.items()))
+        reasons = json.dumps(sorted(self.reasons.items()))
         return digest_of(self.offsets.astype("<i8").tobytes() + reasons.encode(), 16)
 
 

@@ -85,19 +85,20 @@ def open_parquet(
 
 
 @contextlib.contextmanager
-def open_kept(path: str, cure: str) -> Iterator[pq.ParquetFile]:
+def open_kept(path: str, cure: str, *, seal: str = "") -> Iterator[pq.ParquetFile]:
     """Open a Parquet file that an earlier command wrote into an output folder.
 
     Args:
         path: As for `open_parquet`, which says more of what is checked.
         cure: What to do if it is damaged: the last sentence of the error.
+        seal: As for `open_parquet`.
 
     Raises:
         InputError: It is damaged.
         OSError: It cannot be reached.
     """
     try:
-        with open_parquet(path, seal="") as (file, _):
+        with open_parquet(path, seal=seal) as (file, _):
             yield file
     except InputError as error:
         got = str(error.__cause__ or error).splitlines()[0]

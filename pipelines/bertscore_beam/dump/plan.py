@@ -40,14 +40,14 @@ from bertscore_beam.dump.text.schema import INTEGERS_KEY
 from bertscore_beam.dump.text.text_source import TextFile, footer_of, rejection_of
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
-from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.checked import digest_of, from_json, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import PATH_TOO_LONG
 from bertscore_beam.files.path_lengths import too_long_to_write
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, join
 from bertscore_beam.files.reach import got_of
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
-from bertscore_core.errors import ConfigError, InputError, listed, load_json
+from bertscore_core.errors import ConfigError, InputError, listed
 from bertscore_core.tokens import is_encodable
 
 
@@ -269,13 +269,13 @@ class Imports:
 
 def rejection_to_json(reason: FileReason, message: str) -> bytes:
     """Return why a file could not be imported, for `read_rejection`."""
-    return json.dumps({"reason": reason, "message": message}).encode()
+    return to_json({"reason": reason, "message": message})
 
 
 def read_rejection(path: str) -> RejectedError | None:
     """Read why a file could not be imported; None if nothing says so, or the note is damaged."""
     with suppress(ValueError, KeyError, TypeError):
-        content = load_json(read_if_there(path) or b"{}")
+        content = from_json(read_if_there(path) or b"{}")
         return RejectedError(FileReason(content["reason"]), str(content["message"]))
     return None
 

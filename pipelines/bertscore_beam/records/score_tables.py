@@ -27,9 +27,8 @@ from io import BufferedIOBase
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.parquet import open_kept, write_part
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import Stored
 from bertscore_beam.files.paths import is_remote
@@ -61,6 +60,7 @@ _FREE_SHARE = 0.1
 _READERS = 8
 """Parts that are read, or tables that are fetched, at the same time."""
 
+_CURE = "Run the same command again: it lists the parts once more."
 _DIGEST = hashlib.sha256().digest_size
 _WHOLE = np.dtype("<u8")
 _HEAD = _DIGEST + _WHOLE.itemsize
@@ -192,10 +192,8 @@ class ScoreTables:
     @cached_property
     def _chunks(self) -> list[_Chunk]:
         """The parts of each table."""
-        data = self._folder.read(self._list)
-        if digest_of(data) not in self._list:
-            raise InputError(f"{self._list!r} is damaged: got other bytes than were written.")
-        listed = pq.read_table(pa.BufferReader(data), use_threads=False)
+        with open_kept(self._folder.path(self._list), _CURE) as file:
+            listed = file.read()
         chunks: list[_Chunk] = []
         for name, size, rows in zip(*(column.to_pylist() for column in listed), strict=True):
             if not chunks or chunks[-1].rows + rows > TABLE_ROWS:

@@ -10,8 +10,7 @@ import pytest
 from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.extract import ReadFile, SentenceIndex, read_rows, write_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA
-from bertscore_beam.dump.parquet import write_part
-from bertscore_beam.files.checked import digest_of
+from bertscore_beam.dump.parquet import seal_in, write_part
 from bertscore_beam.run.output import BROKEN, DONE, UNUSABLE
 from bertscore_core.errors import InputError
 from tests.support.crawls import TABLES, read_tables, run_baseline
@@ -71,7 +70,7 @@ def test_a_flipped_bit_of_a_file_of_sentences_is_noticed_or_changes_nothing(fold
 def test_a_flipped_bit_of_a_record_or_of_pairs_is_noticed_or_changes_nothing(folder):
     data = write_part(pa.table({"candidate": ["a b", "c"], "reference": ["d", "e f"]}))
     part = sources.PairPart(
-        language="en", name="p", rows=2, same_host=0, overlap=[1, 2], digest=digest_of(data)
+        language="en", name="p", rows=2, same_host=0, overlap=[1, 2], seal=seal_in(data)
     )
     how = {"wanted": 4, "host_cap": 1, "listing": "l", "files": {"files": []}, "is_last": True}
     record = sources.PairsRecord(language="en", found=4, sample="s", parts=(part,), **how)
@@ -86,11 +85,11 @@ def test_a_flipped_bit_of_a_record_or_of_pairs_is_noticed_or_changes_nothing(fol
     assert noticed > 150
     pairs = sources.pairs_path("en", "p")
     folder.write(pairs, data)
-    assert sources.read_pairs(folder, pairs, part.digest).num_rows == 2
+    assert sources.read_pairs(folder, pairs, part.seal).num_rows == 2
     for bit in random.Random(2).sample(range(8 * len(data)), 100):
         folder.write(pairs, flipped(data, bit))
         with pytest.raises(InputError, match=f"Delete '{path}' and run the same command again"):
-            sources.read_pairs(folder, pairs, part.digest)
+            sources.read_pairs(folder, pairs, part.seal)
 
 
 @pytest.mark.long
