@@ -379,7 +379,8 @@ class Workshop:
 
     def _warm_up(self, words: Words) -> None:
         """Run a command here: what it imports and makes once a process is there in all forks."""
-        with redirect_stdout(io.StringIO()):
+        undrawn = mock.patch("vl_convert.vegalite_to_png", return_value=b"")  # threads of V8, too
+        with redirect_stdout(io.StringIO()), undrawn:
             cli.main(words)
         while threading.active_count() > 1:  # a thread would be lost in the forks
             time.sleep(0.05)

@@ -28,6 +28,7 @@ class Flag:
         name: What users call it, if they call it otherwise than the code does.
         also: Other names that are accepted.
         short: A flag of one letter.
+        dash: A flag of one letter that stands for the value `-`.
         position: Whether it is given without a flag.
         split: Whether commas separate its values, as blanks do; `\,` is a comma of a value.
         nargs: How many values argparse takes, if not as many as its type says.
@@ -40,6 +41,7 @@ class Flag:
     name: str = ""
     also: tuple[str, ...] = ()
     short: str = ""
+    dash: str = ""
     position: bool = False
     split: bool = False
     nargs: str | None = None
@@ -320,7 +322,7 @@ _ELSEWHERE = {
     "baseline_path baseline_file": "baseline",
     "langs src_lang tgt_lang language_pair": "language",
     "alpha ci": "confidence",
-    "s seg_level segments sentence_level sl": (
+    "seg_level segments sentence_level sl": (
         "`bertscore-beam score --output -` prints the scores of each row."
     ),
     "paired_bs paired_ar paired_bs_n t_test_alternative fail_if_drop against key": (

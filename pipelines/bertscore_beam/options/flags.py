@@ -141,6 +141,9 @@ class StrictParser(argparse.ArgumentParser):
             "metavar": option.metavar,
         }
         group.add_argument(*short, flag, **how, help=shown)
+        if dash := option.flag.dash:
+            given = {"dest": option.name, "action": "store_const", "const": "-"}
+            group.add_argument(dash, **given, help=argparse.SUPPRESS)
         for other in option.names[1:]:
             group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)
 

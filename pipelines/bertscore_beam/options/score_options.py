@@ -41,12 +41,12 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     output: Annotated[
         str | None,
-        Flag(metavar="PATH", short="-o"),
-        "Folder of the result, or a file: .csv, .tsv or .jsonl; `-` prints the scores of each row. "
-        "These are precision, recall, F1 and the reason: tabs separate them, the rows have the "
-        "order of the input, a row without scores has `nan`, and the summary goes to standard "
-        "error. A file has the rows with scores. With `-` or a file no run is kept that could be "
-        "continued, compared or reused.",
+        Flag(metavar="PATH", short="-o", dash="-s"),
+        "Folder of the result, or a file: .csv, .tsv or .jsonl; `-` (or -s) prints the scores of "
+        "each row. These are precision, recall, F1 and the reason: tabs separate them, the rows "
+        "have the order of the input, a row without scores has `nan`, and the summary goes to "
+        "standard error. A file has the rows with scores. With `-` or a file no run is kept that "
+        "could be continued, compared or reused.",
     ]
     candidates: Annotated[
         tuple[str, ...],

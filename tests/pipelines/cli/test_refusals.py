@@ -145,7 +145,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x.txt", "a", "score -c x.txt -r .", "'.' is a folder; expected a file with one text"),
         ("x", None, "score -c A text. -r no", "Texts go to `explain -c TEXT -r TEXT`."),
         ("x", None, "score r.txt -i h.txt -m bleu", "go after their flags: -r r.txt."),
-        ("x", None, "score -s s.txt -c h.txt -r r.txt", "score --output -` prints the scores of"),
+        ("x", None, "score -s s.txt -c h.txt -r r.txt", "unknown argument 's.txt'"),
         ("x", None, "score -c h.txt -r r.txt --rescale en", "`bertscore-beam score --help-all`"),
         ("x", None, "score -i h.txt -r r.txt -m bleu", "Write --metrics for other metrics than"),
         ("x", None, "score -c h.txt -r r.txt --idf", "`corpus` to count over all references first"),

@@ -126,7 +126,7 @@ def test_a_file_has_the_rows_of_a_part_and_nothing_is_beside_it(place, ran):
 def test_rows_of_a_dump_are_printed_and_written_as_json(place, ran):
     pq.write_table(pa.table({**pair_rows(3), "tags": [["x"], None, []]}), "dump.parquet")
     words = ["score", "--input", "dump.parquet", *MODEL, "-q"]
-    printed = ran([*words, "-o", "-"])
+    printed = ran([*words, "-s"])
     assert printed.err == ""
     assert ran([*words, "-o", "x.jsonl"]).err == ""
     rows = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
@@ -235,7 +235,7 @@ TEXTS = ["score", "-c", "hyp.txt", "-r", "hyp.txt"]
         ([*DUMP, "-o", "scores.txt"], "or write scores.txt/ if that is to be the name"),
         (["select", "dump.parquet", "-o", "-"], "a folder or a file. Choose one of them."),
         (DUMP, "needed without --candidates)."),
-        ([*DUMP, "-s"], "`bertscore-beam score --output -` prints the scores of each row."),
+        ([*DUMP, "-sl"], "`bertscore-beam score --output -` prints the scores of each row."),
         ([*TEXTS, "-o", "-", "--reuse", "run"], "or give --output FOLDER."),
         ([*TEXTS, "--reuse", "run"], "or give --output FOLDER."),
         ([*DUMP, "--config", "null.yaml"], "got None; expected a folder or a file."),
