@@ -20,7 +20,14 @@ from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import RemoteFile, fetch, open_source, reads_one_version, source_size
+from bertscore_beam.files.read import (
+    RemoteFile,
+    fetch,
+    open_source,
+    read_bytes,
+    reads_one_version,
+    source_size,
+)
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -229,12 +236,7 @@ class FileLayout:
 
 
 def read_layout(
-    path: str,
-    size: int | None = None,
-    version: str = "",
-    candidates: Sequence[str] = (),
-    *,
-    seal: str | None = None,
+    path: str, size: int | None = None, version: str = "", candidates: Sequence[str] = ()
 ) -> FileLayout:
     """Read the footer of a file, not its rows.
 
@@ -243,14 +245,20 @@ def read_layout(
         size: As for `open_source`. Without it fsspec looks through the listing of the whole folder.
         version: As for `open_source`.
         candidates: The columns of candidates, which give each row group its pairs.
-        seal: As for `open_parquet`.
 
     Raises:
         InputError: If it is not a whole Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_parquet(path, size=size, version=version, seal=seal) as (file, source):
+    with open_parquet(path, size=size, version=version) as (file, source):
         return _layout_of(file, source, candidates)
+
+
+def read_copied_layout(path: str, candidates: Sequence[str]) -> FileLayout:
+    """Read the copy of a footer that an import has written; see `read_layout`."""
+    data = read_bytes(path)
+    with reading(path):
+        return _layout_of(open_sealed(data), pa.BufferReader(data), candidates)
 
 
 def _layout_of(
@@ -341,11 +349,12 @@ def write_part(
 # A seal is a digest of the footer that stands in it: it is made with zeros in its place.
 #
 # It covers all that no checksum of a page covers, but for headers of pages. A flipped bit of one
-# can lose rows, but gives no other values: who reads columns counts their rows.
+# can lose the last values of a page, but gives no others: who reads columns counts their rows. The
+# last value of a list can be lost unnoticed.
 
 SEAL_KEY = b"bertscore.seal"
 _SEAL = b"seal:"
-_BLANK = b"0" * 32
+_BLANK = _SEAL + b"0" * 32
 
 
 @contextlib.contextmanager
@@ -361,22 +370,39 @@ def sealed_writer(file: BinaryIO, schema: pa.Schema, **options: Any) -> Iterator
         file, schema, compression="zstd", version="2.6", write_page_checksum=True, **options
     ) as writer:
         yield writer
-        writer.add_key_value_metadata({SEAL_KEY: _SEAL + _BLANK})
+        writer.add_key_value_metadata({SEAL_KEY: _BLANK})
     footer = _footer(file)
     file.seek(-len(footer), io.SEEK_END)
     file.write(_sealed(footer))
 
 
 def _sealed(footer: bytes) -> bytes:
-    """Return a footer with its seal in it; what comes after the seal is nobody's text."""
-    before, mark, after = footer.rpartition(_SEAL)
-    rest = after[len(_BLANK) :]
-    return before + mark + digest_of(before + mark + _BLANK + rest).encode() + rest
+    """Return a footer with a seal in the place of its blank; texts of users may look like one."""
+    seal, parts = _SEAL + digest_of(footer).encode(), footer.split(_BLANK)
+    tried = (
+        _BLANK.join(parts[:number]) + seal + _BLANK.join(parts[number:])
+        for number in range(1, len(parts))
+    )
+    return next(made for made in tried if _stated(_parsed(made)) == seal)
+
+
+def _parsed(footer: bytes) -> pq.FileMetaData:
+    return pq.read_metadata(pa.BufferReader(footer))
+
+
+def _stated(footer: pq.FileMetaData) -> bytes:
+    stated: bytes = (footer.metadata or {}).get(SEAL_KEY, b"")
+    return stated
+
+
+def seal_of(footer: pq.FileMetaData) -> str:
+    """Return the seal of a file of `sealed_writer`: 32 hexadecimal digits."""
+    return _stated(footer).removeprefix(_SEAL).decode()
 
 
 def seal_in(data: bytes) -> str:
-    """Return the seal of a file of `sealed_writer`, given its bytes or its metadata."""
-    return data[data.rfind(_SEAL) + len(_SEAL) :][: len(_BLANK)].decode()
+    """Return the same of the bytes of a file."""
+    return seal_of(_parsed(data))
 
 
 def open_sealed(data: bytes) -> pq.ParquetFile:
@@ -395,6 +421,10 @@ def copied_footer(file: BinaryIO) -> bytes:
 
 
 def _checked_footer(footer: bytes, seal: str) -> pq.FileMetaData:
-    if _sealed(footer) != footer or seal not in ("", seal_in(footer)):
+    metadata = _parsed(footer)
+    stated = _stated(metadata)
+    blank = footer.replace(stated, _BLANK) if stated else footer
+    made = digest_of(blank)
+    if stated != _SEAL + made.encode() or seal not in ("", made):
         raise ValueError("another footer than was written")
-    return pq.read_metadata(pa.BufferReader(footer))
+    return metadata

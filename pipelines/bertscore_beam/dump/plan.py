@@ -23,7 +23,7 @@ from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
-from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
+from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
 from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.paths import JSON_KEY, Column, is_text, roots_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, load
@@ -258,7 +258,7 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(footer_of(self.path(text)), candidates=candidates, seal="")
+            layout = read_copied_layout(footer_of(self.path(text)), candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
         noted = read_rejection(rejection_of(self.path(text)))

@@ -129,6 +129,11 @@ class Option:
         """What to do about a value that is none."""
         return f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
 
+    def check_number(self, value: Any) -> None:
+        """Refuse a list without values, unless that is the default."""
+        fine = value != () or self.default in ((), None)
+        check_value(self.name, value, fine=fine, expected="at least one", cure=self.cure)
+
     def check(self, value: Any) -> None:
         """Check what can be checked of a value alone.
 
@@ -136,6 +141,8 @@ class Option:
             ConfigError: It cannot be used.
         """
         flag, cure = self.flag, self.cure
+        if not self.is_needed:  # one that is needed can be empty where others stand for it
+            self.check_number(value)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, str) and not flag.blank:
                 check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)
@@ -202,8 +209,8 @@ class Options:
             if option.flag.split:
                 value = _listed(value)
             value = fit_value(option.name, value, option.hint, source)
-            fine = value != () or option.default in ((), None)
-            check_value(option.name, value, fine=fine, expected="at least one", cure=option.cure)
+            if option.is_needed:  # others are checked with the rest of the values
+                option.check_number(value)
             values[option.field] = value
         values = cls._meant(values)
         needed = [option for option in declared(cls) if option.is_needed]

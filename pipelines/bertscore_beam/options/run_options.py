@@ -35,7 +35,7 @@ class RunOptions(Options):
     may_write: ClassVar[tuple[str, ...] | None] = ()
     """Endings of files that the output may be in place of a folder; None if it is a file."""
 
-    output: str | None
+    output: Annotated[str | None, Flag(metavar="PATH", short="-o"), "Where the result is written."]
     workers: Annotated[
         int | Literal["auto"],
         Flag(least=1),

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from bertscore_beam.dump.digests import RowDigests
-from bertscore_beam.dump.parquet import SEAL_KEY, open_parquet, seal_in, write_part
+from bertscore_beam.dump.parquet import SEAL_KEY, open_parquet, seal_of, write_part
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import to_line, typed
 from bertscore_beam.files.listing import Stored
@@ -61,7 +61,7 @@ class PartRecord:
         input_rows: Rows that were read, if each may have several candidates; None if one each.
         part_bytes: Size of the part in bytes. This and what follows is known of a part that is
             there, and is not in its footer.
-        seal: `seal_in` the part, for those who read some of its columns.
+        seal: `seal_of` the part, for those who read some of its columns.
         staged: Where the part is staged; "" if it is under its name.
     """
 
@@ -220,14 +220,13 @@ def read_record(
     try:
         path, version = folder.path(staged or name or ""), told_version(stored)
         with open_parquet(path, size=stored.size, version=version, seal="") as (file, _):
-            notes = file.metadata.metadata
+            footer = file.metadata
     except (InputError, FileNotFoundError):
         return None
-    record = record_from_json(notes.get(RECORD_KEY, b""))
+    record = record_from_json(footer.metadata.get(RECORD_KEY, b""))
     if record is None or name not in (None, record.part_name):
         return None
-    seal = seal_in(notes[SEAL_KEY])
-    return replace(record, part_bytes=stored.size, seal=seal, staged=staged)
+    return replace(record, part_bytes=stored.size, seal=seal_of(footer), staged=staged)
 
 
 def told_version(stored: Stored) -> str:

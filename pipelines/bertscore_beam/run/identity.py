@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bertscore_beam.files.checked import digest_of, to_json
+from bertscore_beam.files.checked import digest_of, to_line
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_core.errors import SignatureError
 
 
 def identity_digest(identity: dict[str, str]) -> str:
     """Return the digest of a job's identity: 16 hexadecimal digits."""
-    return digest_of(to_json(identity), 16)
+    return digest_of(to_line(identity), 16)
 
 
 def read_same_command(

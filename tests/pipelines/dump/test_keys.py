@@ -330,7 +330,7 @@ def test_runs_are_compared_by_keys_clusters_and_systems_of_any_type(runs):
             named = [None, None]  # other bytes are another key, but no text to show
         (found,) = compare_runs(CompareOptions(**both, key=(name,))).comparisons
         assert found.whole.counts.pairs == len(named)
-        assert sorted(map(repr, named)) == sorted(repr(row.key[0]) for row in found.moved)
+        assert sorted(map(repr, named)) == sorted(repr(row.key[name]) for row in found.moved)
         (found,) = compare_runs(CompareOptions(**both, cluster=name)).comparisons
         assert (found.whole.counts.pairs, found.whole.result.clusters) == (3, 3)
         if len({*named} - {None}) > 1:

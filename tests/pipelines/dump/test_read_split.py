@@ -12,7 +12,7 @@ from bertscore_beam.dump import columns, parquet_rows, types
 from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.columns import append_scores
 from bertscore_beam.dump.nested import check_indices
-from bertscore_beam.dump.parquet import read_layout, write_part
+from bertscore_beam.dump.parquet import open_sealed, read_layout, seal_in, write_part
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.texts import texts_from_column
 from bertscore_beam.dump.types import lost_types
@@ -120,6 +120,22 @@ def test_columns_of_one_name_pass_through(tmp_path):
     (split,) = plan(write(tmp_path / "a.parquet", table), 10)
     got = pq.ParquetFile(pa.BufferReader(write_part(read_split(split)))).read()
     assert [column.to_pylist() for column in got.columns] == [[1], [2]]
+
+
+@pytest.mark.parametrize("text", ["our seal: broken", f"seal:{1:040}", f"seal:{0:032}"])
+def test_texts_that_look_like_the_seal_of_a_footer_stay(text):
+    table = pa.table({text: [text, "b"]}).replace_schema_metadata({"note": text, text: "x"})
+    data = write_part(table, notes={b"more": text.encode()})
+    file = open_sealed(data)
+    assert file.read().equals(table)
+    assert file.schema_arrow.metadata == {b"note": text.encode(), text.encode(): b"x"}
+    noted = file.metadata.metadata
+    assert noted[b"more"] == noted[b"note"] == text.encode()
+    assert noted[b"bertscore.seal"] == f"seal:{seal_in(data)}".encode()
+    for place in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data)):
+        damaged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with pytest.raises((OSError, ValueError)):
+            open_sealed(damaged)
 
 
 def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path):
