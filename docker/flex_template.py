@@ -29,6 +29,9 @@ LEFT_OUT = {
 }
 """Options that the template does not offer, with the reason."""
 
+_WORDS = {"output": "Folder of the result"}
+"""What is said of options of which the template takes less."""
+
 _OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
 _PATTERNS = {
     "input": r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$",
@@ -75,7 +78,7 @@ def template() -> str:
 
 
 def _parameter(option: Option) -> dict[str, Any]:
-    words = [f"{option.text}.".replace("`", "'")]
+    words = [f"{_WORDS.get(option.name, option.text)}.".replace("`", "'")]
     note = "Separate several by blanks." if option.is_list else ""
     words += filter(None, [_NOTES.get(option.name, note)])
     default = option.default

@@ -152,7 +152,8 @@ def _temporary_local(path: str, content: Iterable[bytes | bytearray | memoryview
             os.fsync(file.fileno())
         yield temporary
     except OSError as error:
-        error.filename = error.filename or path
+        if error.errno is not None and error.filename in (None, temporary):
+            error.filename = path
         raise
     finally:
         with contextlib.suppress(OSError):

@@ -140,10 +140,11 @@ class StrictParser(argparse.ArgumentParser):
             "action": "extend" if option.is_list else "store",
             "metavar": option.metavar,
         }
-        group.add_argument(*short, flag, **how, help=shown)
+        one = group.add_mutually_exclusive_group() if option.flag.dash else group
+        one.add_argument(*short, flag, **how, help=shown)
         if dash := option.flag.dash:
             given = {"dest": option.name, "action": "store_const", "const": "-"}
-            group.add_argument(dash, **given, help=argparse.SUPPRESS)
+            one.add_argument(dash, **given, help=argparse.SUPPRESS)
         for other in option.names[1:]:
             group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)
 
@@ -193,13 +194,15 @@ class StrictParser(argparse.ArgumentParser):
         return {name: value for name, value in values.items() if name not in COMMON_FLAGS}
 
     def _apart(self, word: str) -> str:
-        """Return short flags that stand together, or one with its number, apart; "" for others."""
+        """Return short flags that stand together, or one with its value, apart; "" for others."""
         short = {option.flag.short: option for option in declare.declared(self._options)}
         switches = {"-q", *(name for name, option in short.items() if option.hint is bool)}
         letters = [f"-{letter}" for letter in word[1:]] if word.startswith("-") else []
         if letters and switches.issuperset(letters):
             return " ".join(dict.fromkeys(letters))
-        is_number = word[:2] in short.keys() - switches and word[2:].isdecimal()
+        is_number = word[:2] in short.keys() - switches and (
+            word[2:].isdecimal() or word[2:] == "-"
+        )
         return f"{word[:2]} {word[2:]}" if is_number else ""
 
     def _unknown(self, word: str, *others: str, given: Mapping[str, Any] = {}) -> ConfigError:

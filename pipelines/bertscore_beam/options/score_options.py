@@ -215,7 +215,11 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         given, references = values.get("input", ()), values.get("references", ())
         candidates = values.get("candidates") or (references and given)  # sacreBLEU: -i
         if not candidates and not references:
-            if "candidates" in by_name(cls) and not given and "output" not in values:
+            if (
+                "candidates" in by_name(cls)
+                and not given
+                and values.get("output", STANDARD) == STANDARD
+            ):
                 raise ConfigError(
                     "what to read is missing: got neither --input nor --candidates; expected one "
                     "of them. Give --input PATH --output FOLDER, or files of texts: -c HYP.txt -r "
@@ -307,6 +311,12 @@ class SelectOptions(ScoreOptions):
         tuple[str, ...],
         Flag(metavar="INPUT", position=True, short="-i"),
         "Files, folders or globs to read.",
+    ]
+    output: Annotated[
+        str,
+        Flag(metavar="PATH", short="-o"),
+        "Folder of the result, or a file: .csv, .tsv or .jsonl. A file has the rows with what is "
+        "chosen, and no run is kept that could be continued.",
     ]
     candidate_column: Annotated[
         tuple[str, ...],

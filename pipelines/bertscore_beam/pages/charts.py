@@ -63,7 +63,7 @@ _SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _OF_FILES = {
     "ink": "#1A1A1A",
     "faint": "#D0D0D0",
-    "font": "Liberation Sans",  # vl_convert brings it: the same picture on every machine
+    "font": "Liberation Sans",  # vl_convert brings it; letters that it lacks are this machine's
     "series": _COLORS,
     "dashes": [[1, 0], [6, 3], [1.5, 2.5]],
 }

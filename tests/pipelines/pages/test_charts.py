@@ -53,6 +53,14 @@ def test_the_picture_of_layers_has_a_line_for_each_setting_and_group():
     assert [svg.count(f"{layer}_marks") for layer in layers] == [4, 8, 4, 14]
 
 
+def test_equal_values_are_on_the_axis_and_every_setting_in_the_legend():
+    models = [f"model {number}" for number in range(35)]
+    rows = agreement([MEAN, "a", "b"], models)
+    _, texts = drawn([row | {"value": 0.85, "low": 0.85, "high": 0.85} for row in rows], MEAN)
+    assert texts.count("0.85") == 2
+    assert {*models} <= {*texts}
+
+
 def test_one_group_has_one_panel():
     _, texts = drawn(agreement(["all rows"]), "all rows")
     assert texts.count("layer (0: the embeddings)") == 1
