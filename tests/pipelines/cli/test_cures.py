@@ -199,7 +199,7 @@ NAMED = [
      "distilbert-base-uncased"),
     (f"{SCORE} --paired-bs", "`bertscore-beam compare` tests systems",
      "compare days/scores/today days/scores/before", ""),
-    (f"{SCORE} -s", "`bertscore-beam score --output -` prints the scores",
+    (f"{SCORE} --segments", "`bertscore-beam score --output -` prints the scores",
      "score --input dump --output - --device cpu", ""),
 ]  # fmt: skip
 
