@@ -65,8 +65,8 @@ def open_parquet(
         size: As for `open_source`.
         version: As for `open_source`.
         whole: Whether all of the file is wanted, so that it may be fetched at once.
-        seal: Of a file of `sealed_writer` its seal, or "" for any: its footer is checked before it
-            is read, and its pages as they are read. None for other files, whose pages may have
+        seal: Of a file of `sealed_writer` its seal, or "" for any: its footer is checked when it is
+            opened, and its pages as they are read. None for other files, whose pages may have
             checksums.
 
     Yields:
