@@ -366,10 +366,13 @@ def begin(
 
     Done again by the same run, it changes nothing and returns its head.
     """
+    listed = dict(folder.each_stored())
+    # Read after the listing, and not before: what an unchanged head does not explain is lost.
     now = read_head(folder)
     if now is not None and now.token == token:
         return now
-    listed = dict(folder.each_stored())
+    if _version(now) != _version(before):
+        raise _refused(folder)
     head = Head(
         epoch=1 + (0 if before is None else before.epoch),
         token=token,
@@ -386,14 +389,22 @@ def begin(
         name = f"{_SHARDS}{token}-{number:05d}.json.gz"
         folder.replace_version(name, shard.to_bytes(), NOT_THERE)
         head.shards.append(name)
-    version = NOT_THERE if before is None else before.version
-    folder.replace_version(HEAD_FILE, head.to_json(), version)
+    folder.replace_version(HEAD_FILE, head.to_json(), _version(before))
     now = read_head(folder)
     if now is not None and now.token == token:
         return now
     folder.delete(*head.shards, head.marker)
+    raise _refused(folder)
+
+
+def _version(head: Head | None) -> str:
+    return NOT_THERE if head is None else head.version
+
+
+def _refused(folder: OutputFolder) -> OvertakenError:
+    """Finish what another run has begun; return what to raise."""
     _settled_head(folder)
-    raise _overtaken(folder)
+    return _overtaken(folder)
 
 
 def check_not_overtaken(folder: OutputFolder, before: Head | None, token: str) -> None:
@@ -403,8 +414,7 @@ def check_not_overtaken(folder: OutputFolder, before: Head | None, token: str) -
         OvertakenError: Another run has.
     """
     now = read_head(folder)
-    versions = (NOT_THERE if head is None else head.version for head in (now, before))
-    if len({*versions}) > 1 and (now is None or now.token != token):
+    if _version(now) != _version(before) and (now is None or now.token != token):
         raise _overtaken(folder)
 
 

@@ -56,7 +56,7 @@ OF_A_PUBLICATION = 40
 
 # Simulated histories.
 
-FEW = 40
+FEW = 50
 """Worlds that are drawn in `make test`."""
 MEANWHILE = ((), ("Ao",), ("Bo",), ("Ao", "Bo", "Ao"), ("A",), ("Bo", "Ao", "Bo", "Ao"), ("A", "A"))
 BEFORE = ((), ("A",), ("B",), ("Af",))
@@ -334,6 +334,8 @@ def test_a_run_that_was_overtaken_changes_nothing(output):
         for before in (None, other):
             with pytest.raises(OvertakenError, match="another run has published in"):
                 publish(folder, before, "two", entries["two"], (), {})
+        with pytest.raises(OvertakenError):  # not told that a part is missing: "one" has moved it
+            publish(folder, None, "two", entries["one"], (), {})
         assert {*folder.files()} == names
         assert folder.read(PART) == b"one"
         again = publish(folder, None, "one", entries["one"], (), {})  # as a runner repeats it
