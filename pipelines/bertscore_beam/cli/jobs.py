@@ -22,8 +22,8 @@ from bertscore_beam.files.find import is_pattern
 from bertscore_beam.files.paths import real_place
 from bertscore_beam.files.reach import before_work, silenced
 from bertscore_beam.files.write import check_can_write, copy_atomically
-from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.score_options import STANDARD, ScoreOptions
+from bertscore_beam.options.run_options import STANDARD, DumpOptions, RunOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.text_rows import PublishedRows
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.loading import check_models

@@ -11,6 +11,8 @@ from bertscore_beam.options.declare import Flag, Options
 from bertscore_beam.options.row_options import TextOptions
 from bertscore_beam.options.values import check_value
 
+STANDARD = "-"
+"""Standard input and output, as other programs write them; a file of this name is ./-."""
 _FILE = re.compile(
     r"\.(csv|tsv|jsonl|parquet|pq|json|ndjson|txt|xlsx|html|md|gz|zst|arrow|feather|npz)$", re.I
 )
@@ -34,6 +36,8 @@ class RunOptions(Options):
     may_detach: ClassVar[bool] = False
     may_write: ClassVar[tuple[str, ...] | None] = ()
     """Endings of files that the output may be in place of a folder; None if it is a file."""
+    may_print: ClassVar[bool] = False
+    """Whether the output may be standard output."""
 
     output: Annotated[str | None, Flag(metavar="PATH", short="-o"), "Where the result is written."]
     workers: Annotated[
@@ -77,6 +81,13 @@ class RunOptions(Options):
             fine=not is_web(output),
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
+        )
+        check_value(
+            "output",
+            output,
+            fine=output != STANDARD or self.may_print,
+            expected="a place that can be written to",
+            cure="Only `score` prints its result. Give a name, or ./- if that is the name.",
         )
         if self.may_write is None:
             return

@@ -12,12 +12,9 @@ from bertscore_beam.files.paths import without_query
 from bertscore_beam.options.declare import Columns, Flag, Names, Run, Share, by_name
 from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.row_options import RowOptions
-from bertscore_beam.options.run_options import DumpOptions, Output, RunOptions
+from bertscore_beam.options.run_options import STANDARD, DumpOptions, Output, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, is_text_name
 from bertscore_core.errors import ConfigError, InputError
-
-# As other programs write standard input and output; a file of this name is ./-.
-STANDARD = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +23,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
 
     may_detach: ClassVar[bool] = True
     may_write: ClassVar = ("csv", "tsv", "jsonl")
+    may_print: ClassVar = True
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed: ClassVar = {
         "input": "needed without --candidates",

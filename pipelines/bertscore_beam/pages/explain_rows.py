@@ -118,9 +118,16 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
     """Read rows of a run with their texts.
 
     Raises:
-        InputError: The run has no such row, or a row has no texts to explain.
+        InputError: The run has no such row, a row has no texts to explain, or its samples were
+            compared with each other.
     """
     fields = run.notes.fields
+    if fields.compares_samples:
+        raise InputError(
+            f"rows of {run.folder.shown!r} cannot be explained: got samples that `select` has "
+            "compared with each other; expected rows with references of their own. Explain two of "
+            "them with -c TEXT and -r TEXT."
+        )
     wanted = [*fields.shown, *columns.OUTPUT_COLUMNS]
     rows = (Rows(table, fields) for table in read_rows(run, places, wanted))
     return [_stored(run, place, row) for place, row in zip(places, rows, strict=True)]

@@ -118,6 +118,18 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
             f"{SCORE} --input x.csv --max-reject-fraction 5%",
             "percent write 0.05.",
         ),
+        (
+            "x.csv",
+            "a,b\n",
+            "idf --input x.csv -o -",
+            "got '-'; expected a place that can be written",
+        ),
+        (
+            "x",
+            None,
+            "rescale r --baseline none -o -",
+            "Only `score` prints its result. Give a name",
+        ),
         ("x", None, "score help", "one of this command's flags. `bertscore-beam score --help-all`"),
         ("x", None, "help", "`bertscore-beam --help` explains them."),
         ("x", None, "explain r f.parquet:3", "Rows of a run go after the flag --row; texts go"),

@@ -377,8 +377,10 @@ def test_means_of_samples_are_called_what_they_are(selected, capsys):
         assert "\tutility\t95% of utility\t" in titles.splitlines()[0]
 
 
-def test_samples_of_a_run_are_not_explained(selected):
-    assert cli.main(["explain", str(selected / "out"), "--row", "a.parquet:0"]) == cli.UNUSABLE
+@pytest.mark.parametrize("rows", [["--row", "a.parquet:0"], ["--worst", "1"]])
+def test_samples_of_a_run_are_not_explained(rows, selected, capsys):
+    assert cli.main(["explain", str(selected / "out"), *rows]) == cli.UNUSABLE
+    assert "got samples that `select` has compared with each other" in capsys.readouterr().err
 
 
 def test_several_columns_are_the_samples(tmp_path):
