@@ -87,8 +87,6 @@ def expand_inputs(
         for file in outside:
             found.setdefault(file.path, file)
         again += result.again
-    if not found:
-        raise InputError("no input: got no path at all; expected at least one --input.")
     _check_current(found, tables)
     first = sorted(_once(found.values(), again, tables), key=attrgetter("path"))
     return [

@@ -129,11 +129,6 @@ class Option:
         """What to do about a value that is none."""
         return f"Give {self.usage}." if self.is_needed else "Leave it out for the default."
 
-    def check_number(self, value: Any) -> None:
-        """Refuse a list without values, unless that is the default."""
-        fine = value != () or self.default in ((), None)
-        check_value(self.name, value, fine=fine, expected="at least one", cure=self.cure)
-
     def check(self, value: Any) -> None:
         """Check what can be checked of a value alone.
 
@@ -141,8 +136,8 @@ class Option:
             ConfigError: It cannot be used.
         """
         flag, cure = self.flag, self.cure
-        if not self.is_needed:  # one that is needed can be empty where others stand for it
-            self.check_number(value)
+        fine = value != () or self.default in ((), None)
+        check_value(self.name, value, fine=fine, expected="at least one", cure=cure)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, str) and not flag.blank:
                 check_value(self.name, one, fine=bool(one.strip()), expected="some text", cure=cure)
@@ -182,7 +177,9 @@ class Options:
             ConfigError: Some cannot be used.
         """
         for option in declared(type(self)):
-            option.check(getattr(self, option.field))
+            value = getattr(self, option.field)
+            if value != () or option.field not in self.needed:  # others may stand for it
+                option.check(value)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -208,10 +205,7 @@ class Options:
                 )
             if option.flag.split:
                 value = _listed(value)
-            value = fit_value(option.name, value, option.hint, source)
-            if option.is_needed:  # others are checked with the rest of the values
-                option.check_number(value)
-            values[option.field] = value
+            values[option.field] = fit_value(option.name, value, option.hint, source)
         values = cls._meant(values)
         needed = [option for option in declared(cls) if option.is_needed]
         needed.sort(key=lambda option: option.field == "output")  # what to read comes to mind first

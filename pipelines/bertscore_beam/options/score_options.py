@@ -125,6 +125,8 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         """Check combinations of options as well."""
         super().__post_init__()
         self._check_both_sides()
+        if not self.candidates:  # which stand for it
+            by_name(type(self))["input"].check(self.input)
         self._check_output()
         self._check(
             "reference_file",
@@ -228,7 +230,7 @@ class ScoreOptions(MetricOptions, RowOptions, DumpOptions):
         check_value(
             "input",
             given,
-            fine=given in ((), candidates),
+            fine="input" not in values or given == candidates,
             expected="none beside --candidates and --references",
             cure="Score them one after the other; the candidates of rows are a column of theirs: "
             "--candidate-column NAME.",

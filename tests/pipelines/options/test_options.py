@@ -9,8 +9,9 @@ import pytest
 from bertscore_beam.dump.formats import AUTO, Format
 from bertscore_beam.options.declare import declared
 from bertscore_beam.options.run_options import InputFormat
-from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions, SelectOptions
 from bertscore_beam.options.values import load_yaml
+from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import ConfigError
 
 NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}
@@ -114,6 +115,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, r"'input' cannot be used: got \(\); expected at least one\. Give --input PATH"),
     ({"candidate_column": []}, r"got \(\); expected at least one\. Leave it out for the default"),
     ({"input": ["a", " "]}, r"'input' cannot be used: got ' '; expected some text"),
+    (
+        {"input": [], "candidates": ["hyp"], "references": ["ref"]},
+        r"'input' cannot be used: got \(\); expected none beside --candidates and --references",
+    ),
     ({"output": ""}, r"'output' cannot be used"),
     ({"output": "https://host/out"}, r"http is for reading only"),
     ({"workers": 0}, r"'workers' cannot be used: got 0; expected at least 1"),
@@ -146,6 +151,20 @@ def test_what_cannot_be_meant_is_an_error_of_a_few_lines(values, message):
     with pytest.raises(ConfigError, match=message) as caught:
         score(**values)
     assert len(str(caught.value)) < 1500
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ScoreOptions, "input"),
+        (SelectOptions, "input"),
+        (IdfOptions, "input"),
+        (TuneOptions, "judgements"),
+    ],
+)
+def test_python_may_not_leave_a_list_empty_that_is_needed(kind, name):
+    with pytest.raises(ConfigError, match=rf"'{name}' cannot be used: got \(\); .* one\. Give"):
+        kind(**{name: ()}, output="out")
 
 
 @pytest.mark.parametrize(
