@@ -35,7 +35,7 @@ class BaselineOptions(EncoderOptions, RunOptions):
         "where it runs": "device workers dry_run contact",
     }
 
-    output: Output
+    output: Output[str]
     models: Annotated[
         Names,
         "Models to make tables for, by hub id, local folder or registry name; separated by spaces "

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_missing
@@ -26,7 +26,8 @@ InputFormat: TypeAlias = Annotated[
 ]
 
 
-Output: TypeAlias = Annotated[str, Flag(metavar="PATH", short="-o"), "Where the result is written."]
+T = TypeVar("T")
+Output: TypeAlias = Annotated[T, Flag(metavar="PATH", short="-o"), "Where the result is written."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class RunOptions(Options):
     may_print: ClassVar[bool] = False
     """Whether the output may be standard output."""
 
-    output: Annotated[str | None, Flag(metavar="PATH", short="-o"), "Where the result is written."]
+    output: Output[str | None]
     workers: Annotated[
         int | Literal["auto"],
         Flag(least=1),

@@ -339,7 +339,7 @@ class IdfOptions(DumpOptions):
         "where it runs": "workers dry_run",
     }
 
-    output: Output
+    output: Output[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,7 +350,7 @@ class RescaleOptions(RunOptions):
     daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
     hidden = "workers restarts threads keep_job beam"  # a million rows take this process seconds
 
-    output: Output
+    output: Output[str]
     run: Annotated[Run, "Output folder of the run to rescale. It is only read."]
     baseline: Annotated[
         str,

@@ -51,7 +51,7 @@ class TuneOptions(MetricOptions, EncoderOptions, RunOptions):
         "where it runs": "device workers dry_run",
     }
 
-    output: Output
+    output: Output[str]
     judgements: Annotated[
         tuple[str, ...], "Files, folders or globs of texts with judgements of people."
     ]
