@@ -252,7 +252,7 @@ def summarize(
         "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),
-        **_work(start, new, restarts),
+        **described_work(start, new, restarts),
         "signature": signature,
         **dict.fromkeys(("languages", "groups", "metrics", "idf")),  # of runs that have them
     }
@@ -332,7 +332,8 @@ def error_metrics(summary: Mapping[str, Any]) -> set[str]:
     return {name for name, own in metrics if name in ERROR_METRICS or own.get("lower_is_better")}
 
 
-def _work(start: RunStart, new: Totals, restarts: int) -> dict[str, Any]:
+def described_work(start: RunStart, new: Totals, restarts: int = 0) -> dict[str, Any]:
+    """Return what the summary says of the time and work of a run; see `summarize`."""
     total = start.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
     seconds = max(time.time() - start.started, 0.0)

@@ -41,7 +41,7 @@ from bertscore_beam.records.records import (
 )
 from bertscore_beam.records.rejects import FILES_FILE, rows_path
 from bertscore_beam.records.show_groups import show_groups_scored
-from bertscore_beam.records.summary import RunStart, Totals, described_sums
+from bertscore_beam.records.summary import RunStart, Totals, described_sums, described_work
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import identity_digest, read_same_run
 from bertscore_beam.run.job import Run
@@ -65,11 +65,13 @@ from bertscore_beam.score.steps import TriedSplits, stage_part
 from bertscore_core.baseline import idf_mismatch, read_baseline
 from bertscore_core.errors import ConfigError
 from bertscore_core.signature import Signature
-from bertscore_core.stats.score_statistics import ScoreSummary
 from bertscore_core.tokens import FloatArray
 
 _COPIED = (FILES_FILE, IDF_FILE, note_path(IDF_FILE))
 """Files of the run that stay as they are."""
+
+_OF_ITS_COMMAND = ("reuse_failures", "replaced", "parts_of_earlier_runs", "parts_unreadable")
+"""What the summary of the run says of the parts that its last command has met."""
 
 # Parts rescaled at the same time, each of them in memory.
 _THREADS = 4
@@ -219,15 +221,14 @@ def rescale_phases(spec: RescaleSpec, found: FoundParts) -> Iterator[Phase]:
 def _rescale_parts(spec: RescaleSpec, found: FoundParts, _: Any) -> Iterator[Any]:
     staged = StagedParts.listed(spec.folder, spec.below)
     rescaled = partial(_rescaled, spec, found, staged)
-    for record in in_parallel(rescaled, spec.source.records, _THREADS):
-        tried = TriedSplits(Totals.of_record(record), (record,))
-        yield [(spec.share_of(record.part_name), tried)]
+    for totals, record in in_parallel(rescaled, spec.source.records, _THREADS):
+        yield [(spec.share_of(record.part_name), TriedSplits(totals, (record,)))]
 
 
 def _rescaled(
     spec: RescaleSpec, found: FoundParts, staged: StagedParts, record: PartRecord
-) -> PartRecord:
-    """Return the record of a part that is rescaled, now or by an earlier command."""
+) -> tuple[Totals, PartRecord]:
+    """Return the totals and the record of a part that is rescaled, now or by an earlier command."""
     folder, name, there = spec.folder, record.part_name, found.records.get(record.part_name)
     made = made_of(record, spec.digest, record.idf, {}, record.digests)
     if (
@@ -235,9 +236,9 @@ def _rescaled(
         and made == made_of(there, there.job_digest, there.idf, {}, there.digests)
         and (name not in found.unverified or is_whole_with(folder, there))
     ):
-        return there
+        return Totals.of_kept(there), there
     if (there := staged.read(folder, name, made)) is not None:
-        return there
+        return Totals.of_kept(there), there
     with open_part(spec.source.folder, record, whole=True) as file:
         table, utc_times = file.read(), has_utc_times(file.schema)
     table = _rescaled_table(spec, table)
@@ -245,7 +246,8 @@ def _rescaled(
     if sums.scored < sums.rows:
         rejects = spec.source.folder.read(rows_path(record.part_name))
     now = replace(record, job_digest=spec.digest, summary=sums)
-    return stage_part(spec, made, table, now, rejects, utc_times=utc_times)
+    now = stage_part(spec, made, table, now, rejects, utc_times=utc_times)
+    return Totals.of_record(now), now
 
 
 def _rescaled_table(spec: RescaleSpec, table: pa.Table) -> pa.Table:
@@ -272,7 +274,7 @@ def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None)
     """Begin to publish a run: it is the success that the run before was."""
     found = find_parts(spec.folder, spec.before, tried.records, alone=True)
     check_not_overtaken(spec.folder, spec.before, spec.run)  # what was published may be gone by now
-    summary = _summary(spec, tried.totals.summary)
+    summary = _summary(spec, tried.totals)
     files = {
         name: spec.source.folder.read(name) for name in _COPIED if spec.source.folder.exists(name)
     }
@@ -283,12 +285,15 @@ def _judge(spec: RescaleSpec, tried: TriedSplits, groups: PartStatistics | None)
     begin_to_publish(spec, found, entries, files, summary, signed)
 
 
-def _summary(spec: RescaleSpec, total: ScoreSummary) -> dict[str, Any]:
+def _summary(spec: RescaleSpec, totals: Totals) -> dict[str, Any]:
+    """Return the summary: what the source says of its input and rows, and what was done now."""
     return {
         **spec.source.summary.content,
-        **described_sums(total),
+        **described_sums(totals.summary),
         "rejected": spec.source.summary.content["rejected"],
-        "seconds": round(max(time.time() - spec.start.started, 0.0), 3),
-        "pairs_per_second": None,
+        "reused": totals.summary.scored,  # all scores are those of the source
+        "parts_kept": totals.parts_kept,
+        **dict.fromkeys(_OF_ITS_COMMAND, 0),
+        **described_work(spec.start, totals),
         "signature": spec.signature.format(),
     }

@@ -374,6 +374,31 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
     assert records == expected
 
 
+def test_a_rescaled_run_says_what_its_own_command_did(nights, tmp_path, capsys):
+    dump, out = tmp_path / "dump", tmp_path / "out"
+    shutil.copytree(nights / "dump", dump)
+    write_awkward(dump / "more.parquet")
+    texts = {"candidate": ["something else", "or else"], "reference": ["one thing", "another"]}
+    pq.write_table(pa.table(texts), dump / "new.parquet")
+    assert score(dump, tmp_path / "raw", "--reuse", nights / "raw") == cli.DONE
+    source = summary_of(tmp_path / "raw")
+    assert 0 < source["reused"] < source["scored"]
+    assert source["batches"] > 0
+    words = ("rescale", tmp_path / "raw", "--baseline", nights / "two.tsv", "--output", out)
+    capsys.readouterr()
+    assert run(*words) == cli.DONE
+    assert f"reused: {source['scored']:,} rows of an earlier run" in capsys.readouterr().out
+    first = summary_of(out)
+    assert first.keys() == source.keys()
+    assert (first["reused"], first["parts_kept"]) == (source["scored"], 0)
+    assert [first[name] for name in ("batches", "tokens", "scoring_seconds")] == [0, 0, 0]
+    assert first["input_rows"] == source["input_rows"]
+    (out / SUCCESS_FILE).unlink()
+    assert run(*words) == cli.DONE
+    again = summary_of(out)
+    assert (again["reused"], again["parts_kept"]) == (source["scored"], source["parts"])
+
+
 def test_a_part_that_is_not_of_the_run_is_deleted(nights, tmp_path):
     out = tmp_path / "out"
     words = ("rescale", nights / "raw", "--baseline", nights / "two.tsv", "--output", out)
