@@ -367,7 +367,7 @@ def begin(
     Done again by the same run, it changes nothing and returns its head.
     """
     listed = dict(folder.each_stored())
-    # Read after the listing, and not before: what an unchanged head does not explain is lost.
+    # Read after the listing: if it is still that of before, no other run has moved what is missing.
     now = read_head(folder)
     if now is not None and now.token == token:
         return now
